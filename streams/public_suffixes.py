@@ -1,7 +1,7 @@
 """Look up public suffixes, such as `co.uk`, in the list that is installed with tldextract.
 
-Only the list is used. tldextract itself imports an HTTP client to download newer lists, which takes a tenth of a
-second, a third of a query. lostfound never downloads a list.
+Only the list is used, because importing tldextract takes a tenth of a second, a third of the time of a query: it
+imports an HTTP client to download newer lists. lostfound never downloads a list.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _LIST_NAME = ".tld_set_snapshot"
-_PRIVATE_DOMAINS = "// ===BEGIN PRIVATE DOMAINS==="  # suffixes of companies, such as github.io: they are not used
+_PRIVATE_DOMAINS = (
+    "// ===BEGIN PRIVATE DOMAINS==="  # then follow suffixes of companies, such as github.io, which are not used
+)
 _DNS_LABEL_MAX = 63
 _RULE_LABELS_MAX = 8  # no rule has more labels, but a URL may have a host with thousands
 
 
 def count_suffix_labels(labels: Sequence[str]) -> int:
-    """Return how many of the last labels of a host are its public suffix, or 0 if no rule of the list applies.
+    """Return how many of the last labels of a host form its public suffix, or 0 if no rule of the list applies.
 
     The longest rule wins. A rule `*.ck` applies to all names below `ck`, except to `www.ck` if there is a rule
-    `!www.ck`, which leaves `ck`.
+    `!www.ck`. The public suffix of `www.ck` is then `ck`.
     """
     rules, count = load_rules(), 0
     name = ""
@@ -36,7 +38,7 @@ def count_suffix_labels(labels: Sequence[str]) -> int:
 
 @cache
 def load_rules() -> frozenset[str]:
-    """Return the lines of the list, which are rules and comments, without those about private domains."""
+    """Return the lines of the list, which are rules and comments, without those for private domains."""
     package = find_spec("tldextract")
     assert package is not None, "tldextract is a dependency"
     assert package.origin is not None, "tldextract is installed as files"

@@ -2,7 +2,7 @@
 
 A full bucket contains the smallest prefixes and no trace of the dropped documents. A dropped document is usually
 similar to the deleted documents of its bucket, and is found by the indexed samples that it shares with them. It is
-not found if they share no indexed sample, or only samples of more than `_POSTINGS_MAX` documents.
+not found if it shares no indexed sample with them, or only samples of more than `_POSTINGS_MAX` documents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streams.sketch import sketcher
 from streams.sketch.index_terms import most_divisible_shingles
 
 _CHUNK = 1_000  # keys per look-up, or sketches per computation
-_POSTINGS_MAX = 4_096  # documents per indexed sample
+_POSTINGS_MAX = 4_096  # at most this many documents are read per indexed sample
 
 
 def remove_postings(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch], scheme: Scheme) -> None:

@@ -1,4 +1,4 @@
-"""Detach documents from their clusters before many removals delete them.
+"""Detach documents from their clusters before they are deleted in many removals.
 
 A removal dissolves and rebuilds the clusters of the documents that it deletes. If a large cluster lost its documents
 in many removals, it would be rebuilt by each of them. Therefore, the first of these removals is preceded by changes
@@ -22,7 +22,7 @@ from state.rows import RowReader
 from state.view import View
 from streams.operators import forest
 
-_EDGES_PER_CHANGES = 50_000
+_EDGES_PER_COMMIT = 50_000
 _HISTORIES_CACHED = 256
 
 
@@ -33,7 +33,7 @@ class DoomedDocuments:
         """`is_remaining` returns whether a capture will still be stored after all removals."""
         self._reader = reader
         self._is_remaining = is_remaining
-        self._remaining_at = lru_cache(maxsize=_HISTORIES_CACHED)(self._read_remaining)
+        self._remaining_documents_at = lru_cache(maxsize=_HISTORIES_CACHED)(self._read_remaining)
 
     def among(self, documents: Iterable[bytes]) -> set[bytes]:
         """Return the doomed ones of these documents."""
@@ -41,7 +41,7 @@ class DoomedDocuments:
 
     def _remains(self, document: bytes) -> bool:
         locations = self._reader.scan(Family.LOCATIONS, document)
-        return any(document in self._remaining_at(location[ID_BYTES:]) for location, _ in locations)
+        return any(document in self._remaining_documents_at(location[ID_BYTES:]) for location, _ in locations)
 
     def _read_remaining(self, key: bytes) -> frozenset[bytes | None]:
         """Return the documents with remaining captures at a URL."""
@@ -51,38 +51,40 @@ class DoomedDocuments:
 
 
 def detach(reader: RowReader, documents: Collection[bytes], doomed: DoomedDocuments) -> Iterator[tuple[Changes, int]]:
-    """Yield changes that detach the doomed documents of clusters which the removal of `documents` does not complete.
+    """Yield changes that detach doomed documents from the clusters of `documents`.
 
-    Each value contains the number of documents that are joined again. The caller must commit the changes before it
-    requests the next ones.
+    Each value contains the number of documents that are joined again. A cluster stays unchanged if all its doomed
+    documents are in `documents`. The caller must commit the changes before it requests the next ones.
     """
     view = View(reader)
     for root in sorted(set(view.roots(sorted(documents)))):
         members = view.members(root)
         if len(members) == 1:
             continue
-        gone = doomed.among(members)
-        if gone <= set(documents):
-            continue  # the next removal completes the cluster
-        yield from ((changes, 0) for changes in _delete_edges(reader, members, gone))
+        doomed_members = doomed.among(members)
+        if doomed_members <= set(documents):
+            continue  # the next removal deletes them all
+        yield from ((changes, 0) for changes in _delete_edges(reader, members, doomed_members))
         changes = Changes()
         forest.rejoin(
             reader,
             changes,
             nodes=members,
             memberships=[(root, member) for member in members[1:]],
-            edges=_edges(reader, [member for member in members if member not in gone]),
+            edges=_edges(reader, [member for member in members if member not in doomed_members]),
             deleted=(),
         )
-        yield changes, len(members) - len(gone)
+        yield changes, len(members) - len(doomed_members)
 
 
-def _delete_edges(reader: RowReader, members: Sequence[bytes], gone: Collection[bytes]) -> Iterator[Changes]:
+def _delete_edges(
+    reader: RowReader, members: Sequence[bytes], doomed_members: Collection[bytes]
+) -> Iterator[Changes]:
     changes = Changes()
     for a, b in _edges(reader, members):
-        if a in gone or b in gone:
+        if a in doomed_members or b in doomed_members:
             changes.delete(Family.EDGES, a + b)
-        if len(changes) >= _EDGES_PER_CHANGES:
+        if len(changes) >= _EDGES_PER_COMMIT:
             yield changes
             changes = Changes()
     if changes:

@@ -53,6 +53,6 @@ class RemainingTexts:
         # If the text was cut at `tokens_max`, only its first tokens make up the document.
         tokens = self._sketcher.canonical_text(self._codec.decode(row)[1]).split(" ")[: sketch.tokens]
         text = " ".join(tokens)
-        # If the tokens changed when tokenised again, the text would be a different document (no such text is known).
+        # Delete a text that would become a different document when it is tokenised again (no such text is known).
         same_document = self._sketcher.sketch(text).document == sketch.document
         return self._codec.encode("", text) if same_document else b""

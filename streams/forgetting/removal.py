@@ -86,12 +86,12 @@ def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> It
     """Remove the captures of a URL key, and the documents that have no other capture.
 
     After a crash, call it again to resume; otherwise, `finish_cancelling` resumes. Unless the caller is the only
-    writer, everything is removed at once.
+    writer, everything is removed in one removal.
     """
     yield from _finish_sweeps(reader, only_writer=only_writer)
-    interrupted = meta.url_to_forget(reader)
-    if interrupted not in {None, key}:
-        yield from _uncounted(_forget_in_parts(reader, interrupted))
+    interrupted_key = meta.url_to_forget(reader)
+    if interrupted_key not in {None, key}:
+        yield from _uncounted(_forget_in_parts(reader, interrupted_key))
     if only_writer:
         yield from _forget_in_parts(reader, key)
     else:
@@ -99,7 +99,7 @@ def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> It
 
 
 def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
-    """Remove the captures of a URL key in removals of limited size. A mark in the state shows that some are left."""
+    """Remove the captures of a URL key in removals of limited size. A mark in the state stays until the last one."""
     entry_finder, start = _entry_finder(reader, key), b""
     doomed = DoomedDocuments(reader, lambda capture: capture.key != key)
     is_last, is_marked = False, meta.url_to_forget(reader) == key
@@ -152,8 +152,8 @@ def finish_cancelling(reader: RowReader, *, only_writer: bool = True) -> Iterato
     """Finish the cancellations, and the forgetting of a URL, that a crash interrupted.
 
     Every writer does this before it opens a sweep, ingests or forgets. Queries and commits need not wait for it: the
-    remaining captures of a sweep are hidden, and only its name is still occupied. The counts of these removals are 0,
-    because they do not belong to the command that finishes them.
+    remaining captures of a sweep are hidden, and only its name cannot be reused yet. The counts of these removals are
+    0, because they do not belong to the command that finishes them.
     """
     yield from _finish_sweeps(reader, only_writer=only_writer)
     if (key := meta.url_to_forget(reader)) is not None:
@@ -243,7 +243,7 @@ def _remove_from_urls(
         url_captures = list(_captures_at_urls(reader, document, removed, remaining_captures))
         _update_locations(changes, document, url_captures)
         first_seen = _first_seen(reader, row, url_captures)
-        # Several URLs may have one key.
+        # Several URLs may share a key.
         urls_by_key = {url.key: {c.url for c in url.removed} - {c.url for c in url.remaining} for url in url_captures}
         removed_urls = {key: urls for key, urls in urls_by_key.items() if urls}
         if first_seen is None or document in must_delete:

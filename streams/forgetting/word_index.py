@@ -1,4 +1,4 @@
-"""Find the entries of the word index to delete when documents are removed from URLs.
+"""Find the entries of the word index that must be deleted when documents are removed from URLs.
 
 An entry belongs to a document on a site, and several URLs may have added it. If the text is stored, the entries of
 the URLs are computed again, and the entries that no remaining URL on the site has added are deleted. If the text is

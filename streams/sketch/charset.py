@@ -39,6 +39,7 @@ def decode(body: bytes, charset: str = "") -> str:
 
 
 def _html5_name(charset: str) -> str:
+    """Return the charset that the HTML standard uses for this name, or an empty string if the name is unknown."""
     from resiliparse.parse.encoding import map_encoding_to_html5
 
     name = map_encoding_to_html5(charset.strip().strip("\"'"), fallback_utf8=False) if charset else None

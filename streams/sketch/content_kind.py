@@ -31,10 +31,10 @@ _TEXT_TYPES = frozenset({"text/plain", "text/markdown", "text/x-markdown"})
 _UNKNOWN_TYPES = frozenset(
     {"", "application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"}
 )
-_XML_ENDS = ("/xml", "+xml")
-_TEXT_ENDS = (*_XML_ENDS, "/json", "+json", "javascript", "ecmascript")
+_XML_SUFFIXES = ("/xml", "+xml")
+_TEXT_SUFFIXES = (*_XML_SUFFIXES, "/json", "+json", "javascript", "ecmascript")
 _HEAD_BYTES = 1024  # only this part of a body is examined
-_BINARY_STARTS = (
+_BINARY_SIGNATURES = (
     b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0",
 )  # fmt: skip
 # The tags listed in WHATWG's MIME Sniffing standard, and <meta>.
@@ -47,7 +47,7 @@ _HTML_TAG = re.compile(
 _HTML_DOCUMENT = re.compile(
     r"(?:\s++|<\?[^>]*+>|<!--.*?-->)*+(?:<!doctype\s+html|<html)[\s/>]", re.IGNORECASE | re.DOTALL
 )
-_SUFFIX = re.compile(r"//[^/?#]*/[^?#;]*(\.\w{1,10})(?:[?#;]|$)")
+_FILE_SUFFIX = re.compile(r"//[^/?#]*/[^?#;]*(\.\w{1,10})(?:[?#;]|$)")
 
 
 class ContentKind(Enum):
@@ -62,7 +62,7 @@ class ContentKind(Enum):
 def detect(page: Page, policy: Policy) -> ContentKind | None:
     """Return the kind of a response, or None for an error, a redirect, or a revisit without a media type.
 
-    If the content is unknown, only the media type and the URL are examined.
+    If the content is missing, only the media type and the URL are examined.
     """
     has_content = page.body is not None or page.text is not None
     is_untyped_revisit = page.original_url is not None and not page.mime
@@ -72,7 +72,7 @@ def detect(page: Page, policy: Policy) -> ContentKind | None:
 
 
 def is_page(page: Page, policy: Policy) -> bool:
-    """Return whether a response is a page, with or without text."""
+    """Return whether a response is a page, an error or a redirect, as opposed to an image or another file."""
     return detect(page, policy) is not ContentKind.NOT_A_PAGE
 
 
@@ -81,7 +81,7 @@ def _kind_of_body(page: Page, policy: Policy) -> ContentKind:
     if mime in _HTML_TYPES:
         kind = ContentKind.HTML
     elif mime in policy.media_types:
-        is_html = mime.endswith(_XML_ENDS) or _HTML_TAG.match(decode(body[:_HEAD_BYTES], page.charset))
+        is_html = mime.endswith(_XML_SUFFIXES) or _HTML_TAG.match(decode(body[:_HEAD_BYTES], page.charset))
         kind = ContentKind.HTML if is_html else ContentKind.TEXT
     elif mime in _UNKNOWN_TYPES:
         return detect_by_body(body, page.charset, is_file=_has_file_suffix(page.url, policy))
@@ -93,16 +93,16 @@ def _kind_of_body(page: Page, policy: Policy) -> ContentKind:
         return ContentKind.HTML
     else:
         return ContentKind.NOT_A_PAGE
-    return ContentKind.BINARY if body.startswith(_BINARY_STARTS) else kind
+    return ContentKind.BINARY if body.startswith(_BINARY_SIGNATURES) else kind
 
 
 def detect_by_body(body: bytes, charset: str = "", *, is_file: bool = False) -> ContentKind:
-    """Return the kind of a body whose media type is unknown. `is_file`: its URL shows that it is not a page."""
+    """Return the kind of a body whose media type is unknown. `is_file` says whether its URL has a file suffix."""
     head = decode(body[:_HEAD_BYTES], charset)
     is_utf16 = body.startswith((b"\xff\xfe", b"\xfe\xff"))
     if _HTML_DOCUMENT.match(head):
         return ContentKind.HTML
-    if is_file or body.startswith(_BINARY_STARTS):
+    if is_file or body.startswith(_BINARY_SIGNATURES):
         return ContentKind.NOT_A_PAGE
     if _HTML_TAG.match(head):
         return ContentKind.HTML
@@ -110,10 +110,10 @@ def detect_by_body(body: bytes, charset: str = "", *, is_file: bool = False) -> 
 
 
 def _kind_of_text(page: Page, policy: Policy) -> ContentKind:
-    """Return the kind of a text that the crawler supplied.
+    """Return the kind of a text that the crawler supplied instead of a body.
 
-    With another type of text, such as JSON, it is the body as served. With any other type, such as PDF, the crawler
-    has extracted the text of the file.
+    If the media type is a text type, such as JSON, the text is the body as served. For any other type, such as PDF,
+    the crawler has extracted the text from the file.
     """
     if page.mime in _HTML_TYPES or page.mime in policy.media_types:
         return ContentKind.TEXT
@@ -122,9 +122,9 @@ def _kind_of_text(page: Page, policy: Policy) -> ContentKind:
 
 
 def _is_text_type(mime: str) -> bool:
-    return mime.startswith("text/") or mime.endswith(_TEXT_ENDS)
+    return mime.startswith("text/") or mime.endswith(_TEXT_SUFFIXES)
 
 
 def _has_file_suffix(url: str, policy: Policy) -> bool:
-    match = _SUFFIX.search(url)
+    match = _FILE_SUFFIX.search(url)
     return match is not None and match[1].lower() in policy.file_suffixes

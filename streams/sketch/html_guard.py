@@ -4,8 +4,8 @@ The HTML standard requires quadratic time or worse for some pages. In lexbor, Re
 `<b id=1><b id=2>...` before `<p>x<p>x...` became 2.2 million elements and 860 MB, because each paragraph reopens
 every <b>. 700 kB of `<b></i>` took 17 s, because each end tag visits all open elements. A tag with 100,000 attributes
 took more than 20 s, and 270 kB of `<select><option>x<option>x...` took 3 s, because each <option> visits all nodes of
-its <select>. Therefore, tags, attributes and nodes are counted first, which gives an upper bound on the work. If a
-page exceeds a limit, its tags are stripped in linear time instead of parsing it; the text is nearly the same.
+its <select>. Therefore, tags, attributes and nodes are counted first, which gives an upper bound on the work. A
+page that exceeds a limit is not parsed. Instead, its tags are stripped in linear time; the text is nearly the same.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from streams.settings import Limits
 
-META_CHARS_MAX = 8_192  # a longer <meta> tag is read only up to here
+META_CHARS_MAX = 8_192  # only this much of a <meta> tag is read
 
-_SMALL_CHARS, _SMALL_TAGS = 20_000, 1_500  # a page within these two limits is within all limits above
+_SMALL_CHARS, _SMALL_TAGS = 20_000, 1_500  # a page within both is within all default `ParserLimits`
 
 _MARKUP_PIECE = re.compile(r"<(?:!--|(?:[!?]|(/?)([a-zA-Z][^\s/>]*))[^>]*>)")
 _ELEMENTS_WITHOUT_TEXT = frozenset(
@@ -93,7 +93,7 @@ def estimate_parsing(markup: str, limits: ParserLimits = DEFAULT_LIMITS) -> Pars
 def _markup_pieces(markup: str) -> Iterator[tuple[str, str, int, int]]:
     """Yield (kind, name, start, end) of each tag, comment and declaration; `kind` is "start", "end" or "other".
 
-    Names are in lower case. The start tag of an element without visible text, such as <script>, includes the content.
+    Names are in lower case. The start tag of an element without visible text, such as <script>, spans its content.
     """
     last_end = markup.rfind(">") + 1  # every tag that starts before this `>` is closed, so the search stays linear
     end = 0

@@ -1,4 +1,4 @@
-"""Read records of a partition's changelog outside of Faust's recovery."""
+"""Read records of a partition's changelog outside Faust's recovery."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChangelogReader:
     async def read(self, partition: int, start: int, end: int) -> list[ChangelogRecord]:
         """Return the records with offsets from `start` up to but not including `end`, in order.
 
-        Raise KafkaError or TimeoutError if the broker does not provide them.
+        Raise KafkaError or TimeoutError if the broker does not return them in time.
         """
         if start >= end:
             return []

@@ -41,8 +41,8 @@ log = structlog.get_logger(__name__)
 class ConsumerLag:
     """The committed and end offsets of all consumed topics. `async with` connects to the broker.
 
-    A barrier waits for the messages of transactions that are open when it starts. The lag does not count them: they
-    can be read only once their transaction is committed, and never if it is aborted.
+    A barrier waits for the messages of transactions that are open when it starts. The lag does not count these
+    messages: they can be read only once their transaction is committed, and never if it is aborted.
     """
 
     def __init__(self, broker: Broker, settings: KafkaSettings, counts: PartitionCounts) -> None:
@@ -71,7 +71,7 @@ class ConsumerLag:
         return {partition: metadata.offset for partition, metadata in offsets.items() if metadata.offset >= 0}
 
     async def end_offsets(self, topic: Topic) -> list[int]:
-        """Return the end offset of each partition of a topic, after the messages of open transactions."""
+        """Return the end offset of each partition of a topic, including messages of open transactions."""
         return list((await self._read_end_offsets(self._consumer, topic)).values())
 
     async def _read_end_offsets(self, consumer: AIOKafkaConsumer, topic: Topic) -> dict[TopicPartition, int]:
@@ -90,7 +90,7 @@ class ConsumerLag:
             return False
 
     async def by_topic(self) -> dict[Topic, int]:
-        """Return the number of offsets per topic that the group has not passed. If all are zero, none was in flight.
+        """Return the number of offsets per topic that the group has not passed: all 0 if no message was in flight.
 
         The outputs of a message are sent before its offset is committed. The end offsets are read after the committed
         offsets, so they include all outputs of committed messages.

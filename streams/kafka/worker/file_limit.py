@@ -1,7 +1,7 @@
 """Check that a worker may open enough files.
 
-Connections, RocksDB's tables and the connections to Kafka share one limit per process (RLIMIT_NOFILE). A worker that
-reaches it can neither write its state nor talk to the broker, so it must end.
+HTTP connections, RocksDB's tables and the connections to Kafka share one limit per process (RLIMIT_NOFILE). A worker
+that reaches it can neither write its state nor talk to the broker, so it must end.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def open_files_max() -> int:
 
 
 def ensure_open_files(settings: ServerSettings) -> None:
-    """Raise the soft limit to the hard limit. Raise InputError if that is too low for the settings."""
+    """Increase the soft limit to the hard limit. Raise InputError if this is too low for the settings."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     target = _UNLIMITED_FILES if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < target:
-        with suppress(ValueError, OSError):  # some systems have a further limit; the check below decides
+        with suppress(ValueError, OSError):  # some systems have a lower limit, which the check below detects
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
     needed = settings.connections_max + settings.files_reserved
     if open_files_max() < needed:

@@ -1,6 +1,6 @@
 """Runs batches of messages through the stages, and commits the outcomes so that nothing is lost.
 
-A worker that was stopped, or cut off from the broker, may continue a batch after another worker has taken over the
+A worker that was suspended, or cut off from the broker, may continue a batch after another worker has taken over the
 partition. Its late records and messages are void, because the new owner has claimed the partition with a higher
 epoch (`state.partition`). The former owner notices this after its next append to the changelog, because records that
 it did not write precede its own. It then ends without writing to its store.
@@ -69,7 +69,7 @@ class Runner:
         self.context = Context(settings, partitions.partition_count)
 
     async def process(self, topic: Topic, batch: Sequence[Message]) -> None:
-        """Process messages of one topic. Partitions run concurrently; the messages of a partition run in order.
+        """Process messages of one topic. Process partitions concurrently, and the messages of a partition in order.
 
         Raise StateIncompatible, and process nothing, if a message was sent by a newer version.
         """
@@ -80,7 +80,7 @@ class Runner:
         await asyncio.gather(*(self._process(topic, number, messages) for number, messages in by_partition.items()))
 
     async def refuse_newer(self, topic: Topic, batch: Sequence[Message]) -> None:
-        """Raise StateIncompatible if a message has a newer version, and the sweep log says that it is in use."""
+        """Raise StateIncompatible if a message has a newer version that is in use according to the sweep log."""
         for message in batch:
             if version := newer_version(message.headers):
                 await self.sweep_log.catch_up()  # a newer worker records its version before it sends messages
@@ -100,7 +100,7 @@ class Runner:
             current, sender_epochs, dead_letters = self._drop_late_messages(partition, topic, batch)
             values, invalid = self._unpack(topic, current)
             if topic is Topic.CAPTURES:
-                values = [value for value in values if not self._comes_too_late(value)]
+                values = [value for value in values if not self._is_too_late(value)]
             with self.metrics.time_batch(topic, len(values)):
                 outcome = STAGES[topic](partition, values, self.context)
             for sending_partition, epoch in sender_epochs.items():
@@ -126,7 +126,7 @@ class Runner:
     def _drop_late_messages(
         self, partition: Partition, topic: Topic, batch: Iterable[Message]
     ) -> tuple[list[Message], dict[int, int], list[DeadLetter]]:
-        """Return the messages that are not from former owners, new epochs by sending partition, and dead letters."""
+        """Drop messages from former owners. Return the rest, new epochs by sending partition, and dead letters."""
         current: list[Message] = []
         epochs: dict[int, int] = {}
         dead_letters: list[DeadLetter] = []
@@ -149,7 +149,7 @@ class Runner:
         return current, epochs, dead_letters
 
     async def commit(self, partition: Partition, outcome: Outcome, dead_letters: Sequence[DeadLetter] = ()) -> None:
-        """Send outputs, append changes to the changelog, and write them. The caller holds the partition's lock."""
+        """Send outputs, append changes to the changelog, and store them. The caller holds the partition's lock."""
         assert self.partitions.locks[partition.number].locked()
         assert partition.is_claimed
         sender = Sender(partition.number, partition.epoch)
@@ -165,7 +165,7 @@ class Runner:
     async def _check_ownership(self, partition: Partition, offsets: Sequence[int]) -> None:
         """Raise RuntimeError if another worker had claimed the partition before the records at these offsets."""
         if offsets[-1] - partition.offset == len(offsets):
-            return  # nothing precedes the records but what the store contains
+            return  # the store contains all records before these
         records = await self._changelog.read(partition.number, partition.offset + 1, offsets[-1])
         if any(record.epoch > partition.epoch for record in records):
             raise RuntimeError(f"another worker has taken over partition {partition.number}")
@@ -181,7 +181,7 @@ class Runner:
             self.metrics.results.labels(result.topic.value).inc()
 
     async def report_expired(self, topic: str, partition: int, start: int, end: int) -> None:
-        """Report the messages from `start` to before `end`, which were deleted before any worker read them."""
+        """Report that the messages from offset `start` to `end` - 1 were deleted before any worker read them."""
         count = end - start
         log.error("messages expired unread", topic=topic, partition=partition, offset=start, count=count)
         detail = f"{count} messages, up to offset {end - 1}, were deleted before a worker read them"
@@ -192,7 +192,7 @@ class Runner:
         await self.sweep_log.append(event)
         self.metrics.expired_messages.labels(topic).inc(count)
 
-    def _comes_too_late(self, page: msgspec.Struct) -> bool:
+    def _is_too_late(self, page: msgspec.Struct) -> bool:
         """Return whether a page is from a worker that did not notice the loss of its partition of `pages` in time."""
         assert isinstance(page, SketchedPage)
         return self.sweep_log.table.ignores_pages(page.capture.sweep)

@@ -1,9 +1,9 @@
 """The session of a worker in its consumer group.
 
 A worker that cannot reach the broker keeps running, but the group's coordinator gives its partitions to other workers
-once the session has timed out. From then on, this worker must not answer for the partitions. It has no way to ask, so
-it counts from the last request that the coordinator accepted. The time at which that request was *sent* counts,
-because the coordinator cannot have received it earlier.
+once the session has timed out. From then on, this worker must not answer for the partitions. It cannot ask whether
+the session has timed out, so it measures the time since it *sent* the last request that the coordinator accepted. The
+coordinator cannot have received this request earlier.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from aiokafka.errors import IllegalGenerationError, NoError, RebalanceInProgress
 from aiokafka.errors import for_code as error_for_code
 from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 
-_MEMBER = (NoError, RebalanceInProgressError)  # during a rebalance, the worker is still a member
-_NO_MEMBER = (UnknownMemberIdError, IllegalGenerationError)
+_STILL_A_MEMBER = (NoError, RebalanceInProgressError)  # during a rebalance, the worker is still a member
+_NOT_A_MEMBER = (UnknownMemberIdError, IllegalGenerationError)
 
 
 class Session:
@@ -25,30 +25,30 @@ class Session:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._ends = 0.0
+        self._end_time = 0.0
 
     @property
     def is_alive(self) -> bool:
-        return _now() < self._ends
+        return _now() < self._end_time
 
-    def renew(self, sent: float) -> None:
-        self._ends = sent + self._seconds
+    def renew(self, sent_at: float) -> None:
+        self._end_time = sent_at + self._seconds
 
     def end(self) -> None:
-        self._ends = 0.0
+        self._end_time = 0.0
 
     def watch(self, coordinator: Any) -> None:
         """Observe the requests of an aiokafka group coordinator, which has no public interface for this purpose."""
         send: Callable[[Any], Awaitable[Any]] = coordinator._send_req  # noqa: SLF001 - see above
 
         async def send_and_observe(request: Any) -> Any:
-            sent = _now()
+            sent_at = _now()
             response = await send(request)
             if isinstance(request, HeartbeatRequest | SyncGroupRequest):
                 error = error_for_code(response.error_code)
-                if error in _MEMBER:
-                    self.renew(sent)
-                elif error in _NO_MEMBER:
+                if error in _STILL_A_MEMBER:
+                    self.renew(sent_at)
+                elif error in _NOT_A_MEMBER:
                     self.end()
             return response
 
@@ -56,5 +56,5 @@ class Session:
 
 
 def _now() -> float:
-    """Return seconds on a clock that continues while the process is stopped and while the machine is suspended."""
+    """Return seconds on a clock that continues while the process or the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
