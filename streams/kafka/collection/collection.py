@@ -30,14 +30,14 @@ RETRACTION_SECONDS_MAX = 60.0
 
 
 class Collection:
-    """Reads and retracts rows of all partitions. Blocking methods run in threads, never on the agents' event loop."""
+    """Reads and retracts rows of all partitions. Run blocking methods in threads, never on the agents' event loop."""
 
     def __init__(self, runner: Runner, app: App, lag: ConsumerLag) -> None:
         self.runner, self.app, self.lag = runner, app, lag
         self._loop = asyncio.get_running_loop()
         self._clients: dict[str, WorkerClient] = {}
         self._retraction_lock = asyncio.Lock()
-        # Each task is one query to one worker, which never waits for another task.
+        # Each task sends one query to one worker, and never waits for another task.
         self._threads = ThreadPoolExecutor(2 * runner.settings.server.query_threads, "part-of-query")
 
     def local_stores(self) -> dict[int, Store]:
@@ -47,14 +47,14 @@ class Collection:
         return {number: partition.store for number, partition in by_number.items() if number in active}
 
     def query_local(self, query: RowQuery) -> Answer:
-        """Execute a query on this worker's partitions. Raise StateError if it concerns other partitions."""
+        """Execute a query on this worker's partitions. Raise StateError if the query needs other partitions."""
         stores = self.local_stores()
         owners = {owner for owner in query.owners if owner is not None}
         if missing := sorted({*(query.partitions or ()), *owners} - stores.keys()):
             raise StateError(f"partitions {missing} have moved to another worker", "retry after the rebalance")
         generation = self.app.consumer_generation_id
         answer = run_query(stores, query)
-        self.check_session()  # the process may have been stopped while it read the rows
+        self.check_session()  # the process may have been suspended while it read the rows
         if generation != self.app.consumer_generation_id:
             raise StateError("the partitions were reassigned while they were read", "retry after the rebalance")
         source = Source(str(self.app.conf.canonical_url), generation, query.partitions or [])

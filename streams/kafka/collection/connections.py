@@ -1,10 +1,10 @@
-"""Limits the connections of the HTTP server, and closes connections that are slow.
+"""Limits the connections of the HTTP server, and closes slow connections.
 
-A client that opens many connections, sends its requests slowly or does not read its answers would otherwise use up
+A client that opens many connections, sends its requests slowly or does not read its answers could otherwise exhaust
 the open files or the memory of the worker. Three limits apply:
 
-- If too many connections are open, the one that has waited longest for a request is closed. Other workers, which send
-  their requests at once, therefore reach this worker even while slow clients hold all connections.
+- If too many connections are open, the connection that has waited longest for a request is closed. Other workers,
+  which send their requests at once, therefore reach this worker even while slow clients hold all connections.
 - A connection is closed if the headers of its next request do not arrive in time. This includes idle connections.
 - A connection is closed if the client stops reading an answer for too long.
 
@@ -29,7 +29,7 @@ class Connections:
         self._open: dict[asyncio.BaseTransport, _Connection] = {}
         self._idle: dict[_Connection, None] = {}  # without a request in progress; longest idle first
 
-    def limited(self, factory: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
+    def with_limits(self, factory: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
         """Return a factory of protocols to which the limits apply."""
         return lambda: _Connection(self, factory())
 
@@ -41,13 +41,13 @@ class Connections:
             yield
             return
         self._idle.pop(connection, None)
-        connection.stop_waiting()
+        connection.stop_request_timer()
         try:
             yield
         finally:
             if connection.transport in self._open:
                 self._idle[connection] = None
-                connection.wait_for_request()
+                connection.start_request_timer()
 
     def add(self, connection: _Connection) -> bool:
         """Add a new connection; return False if it must be closed, because all others have requests in progress."""
@@ -83,18 +83,18 @@ class _Connection(asyncio.Protocol):
         self._connections, self._protocol = connections, protocol
         self._loop = asyncio.get_running_loop()
         self._is_refused = False
-        self._request_has_begun = True  # a new connection is expected to send a request
+        self._request_has_begun = True  # or the connection is new: it should send a request at once
         self._request_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
 
-    def wait_for_request(self) -> None:
+    def start_request_timer(self) -> None:
         """Close the connection if no headers arrive in time."""
         self._request_has_begun = False
         self._request_timer = self._loop.call_later(
             self._connections.settings.header_seconds_max, self._close_without_request
         )
 
-    def stop_waiting(self) -> None:
+    def stop_request_timer(self) -> None:
         """Note that the headers of a request have arrived."""
         if self._request_timer is not None:
             self._request_timer.cancel()
@@ -116,14 +116,14 @@ class _Connection(asyncio.Protocol):
             self._is_refused = True
             transport.abort()
             return
-        self.wait_for_request()
-        self._request_has_begun = True
+        self.start_request_timer()
+        self._request_has_begun = True  # see `__init__`
         self._protocol.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._is_refused:
             return
-        self.stop_waiting()
+        self.stop_request_timer()
         if self._send_timer is not None:
             self._send_timer.cancel()
         self._connections.remove(self)

@@ -13,7 +13,7 @@ line of one collection share. Without a token, a worker listens on this machine 
 requests from web pages: a page can make a browser send requests to a host name that resolves to this machine.
 
 Requests, connections, times and sizes are limited by the settings in [server]: see `request_pool` and `connections`.
-Beyond a limit on requests, the answer is 429 with Retry-After.
+A request beyond the limit on their number is answered with 429 and Retry-After.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Server:
         self._web_runner = web.AppRunner(application, access_log=None)
         await self._web_runner.setup()
         assert self._web_runner.server is not None
-        factory = self._connections.limited(self._web_runner.server)
+        factory = self._connections.with_limits(self._web_runner.server)
         loop = asyncio.get_running_loop()
         self._listeners = [await loop.create_server(factory, sock=listener) for listener in sockets]
 
@@ -309,7 +309,7 @@ def _with_authorization(handler: Handler, token: str, *, makes_changes: bool = F
 
 
 def _with_admission(handler: Handler, pool: RequestPool) -> Handler:
-    """Return a handler that counts as in progress until its answer is sent, because an unsent answer takes memory."""
+    """Return a handler whose requests are in progress until their answers, which take memory, are sent."""
 
     async def admit_and_handle(request: web.Request) -> web.Response:
         with pool.admit():

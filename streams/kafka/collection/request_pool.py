@@ -1,8 +1,8 @@
 """Admits a limited number of requests of one kind, and executes them in threads of their own.
 
-Requests of clients, requests of other workers and changes have separate pools. A client's request waits for other
-workers, but a request of another worker reads only the partitions of this worker and never waits. If they shared
-threads, two workers whose threads all serve clients would wait for each other until they time out.
+Requests from clients, requests from other workers, and changes have separate pools. A client's request waits for
+other workers, but a request from another worker reads only the partitions of this worker and never waits. If they
+shared threads, two workers whose threads all serve clients would wait for each other until they time out.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
 Workers send queries to one another as msgpack. If several partitions have a row with the same key, the values are
 merged into one.
 
-The sizes of queries and answers are bounded, so that no client can exhaust the memory of a worker. An answer covers
-the first keys of its query, and says where the rows under the last prefix continue. `read_all` requests the rest;
-between two requests, the worker keeps nothing.
+The sizes of queries and answers are bounded, so that no client can exhaust the memory of a worker. An answer may
+cover only the first keys of its query, and only the first rows under the last of these prefixes. `read_all` requests
+the rest. The worker keeps nothing between two requests.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from state.families import Family
 from state.rows import ROW_OVERHEAD_BYTES, LocalReader, Row
 
 ANSWER_BYTES_MAX = 1 << 20  # unless a worker has a lower limit
-QUERY_KEYS_BYTES_MAX = 256 << 10  # a query with more keys is sent in parts
-KEY_OVERHEAD_BYTES = 8  # of a key and its owner in msgpack
-_FIRST_KEYS, _KEYS_MAX = 8, 1024  # read at a time; few at first, because each text may have megabytes
+QUERY_KEYS_BYTES_MAX = 256 << 10  # a query whose keys have more bytes is sent in parts
+KEY_OVERHEAD_BYTES = 8  # added to each key by its owner and by msgpack
+_FIRST_KEYS, _KEYS_MAX = 8, 1024  # keys read at a time: few at first, because a text may have megabytes
 _CAPTURE_COUNT = struct.Struct(">Q")
 
 
@@ -57,7 +57,7 @@ class GetQuery(_Query, frozen=True, tag="get"):
             chunk = store.get_many(self.family, keys[len(values) : len(values) + count])
             values += chunk
             size += sum(ROW_OVERHEAD_BYTES + len(value or b"") for value in chunk)
-            count = max(1, min(_KEYS_MAX, (bytes_max - size) * len(values) // size))  # as many as fit, by the mean
+            count = max(1, min(_KEYS_MAX, (bytes_max - size) * len(values) // size))  # as many as fit, by mean size
         return Answer(values)
 
     def merge(self, values: Iterable[bytes | None]) -> bytes | None:
@@ -165,7 +165,8 @@ def run_query(stores: Mapping[int, LocalReader], query: RowQuery) -> Answer:
 def merge_answers(query: RowQuery, indexes_by_part: Iterable[Sequence[int]], answers: Iterable[Answer]) -> Answer:
     """Merge the answers to the parts of a query. `indexes_by_part` locates the keys of each part in `query.keys`.
 
-    Keys that a part has not read are left out, and so are rows after the first key at which a part has stopped.
+    The merged answer ends before the first key that a part has not read, and its last rows end before the first row
+    that a part has not read.
     """
     values_by_index: list[list[Any]] = [[] for _ in query.keys]
     sources: list[Source] = []
@@ -212,13 +213,13 @@ def single_generation(source: RowSource) -> RowSource:
     """Return a source that raises StateError if the partitions are reassigned between two of its answers."""
     first_sources: list[Source] = []
 
-    def query(query: RowQuery) -> Answer:
+    def checked_source(query: RowQuery) -> Answer:
         answer = source(query)
         check_generations([*first_sources, *answer.sources])
         first_sources[:] = first_sources or answer.sources[:1]
         return answer
 
-    return query
+    return checked_source
 
 
 def merge_rows(family: Family, scans: Iterable[Iterable[Row]]) -> Iterator[Row]:

@@ -26,7 +26,7 @@ from state.scheme import Scheme
 from streams.kafka.rows.row_query import Answer, GetQuery, PrefixQuery, RowQuery, RowSource, merge_answers, read_all
 from streams.operators.routing import partition_of
 
-_CHUNK_ROWS, _CHUNK_ROWS_MAX = 64, 4096  # the first chunk is small, because most scans end early
+_FIRST_CHUNK_ROWS, _CHUNK_ROWS_MAX = 64, 4096  # the first chunk is small, because most scans end early
 _KEYS_STARTING_WITH_DOCUMENT = frozenset(
     {Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS}
 )
@@ -59,7 +59,7 @@ class QueryStore:
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
         """Yield the rows whose keys begin with `prefix`, starting at the key `start`. Rows are read in chunks."""
-        limit, start = _CHUNK_ROWS, prefix if start is None else start
+        limit, start = _FIRST_CHUNK_ROWS, prefix if start is None else start
         while True:
             answer = self._source(PrefixQuery(family=family, keys=[prefix], limit=limit, start=start))
             (rows,) = answer.values
@@ -93,8 +93,8 @@ class ShardedStore(QueryStore):
     ) -> None:
         """Raise StateError if a partition has no worker.
 
-        `sources` are keyed by partition. `sweep_rows` derive from the sweep log. `threads` query several workers at
-        the same time; without it, they are queried one after another.
+        `sources` maps each partition to its source. `sweep_rows` are derived from the sweep log. With `threads`,
+        workers are queried concurrently, otherwise one after another.
         """
         super().__init__(name, self.query)
         if missing := sorted(set(range(partition_count)) - set(sources)):

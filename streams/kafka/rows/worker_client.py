@@ -1,7 +1,7 @@
 """The HTTP client for workers.
 
-Bodies are msgpack. A worker with too many requests in progress answers with 429; the client then waits for as long as
-the answer says, and repeats the request. Every request contains LOSTFOUND_TOKEN if it is set; all workers must have
+Bodies are msgpack. A worker with too many requests in progress answers with 429. The client then waits for the time
+in Retry-After, and repeats the request. Every request contains LOSTFOUND_TOKEN if it is set; all workers must have
 the same token. A late, invalid or missing response raises an error that names the worker. Partial answers are never
 returned.
 """
@@ -29,7 +29,7 @@ from streams.kafka.rows.sharded_store import QueryStore
 _encode = msgspec.msgpack.Encoder().encode
 _decoder_of = cache(msgspec.msgpack.Decoder)
 CHANGES_BYTES_MAX = 8 << 20  # a larger retraction is sent in parts
-_TIMEOUT_SECONDS = 3600.0  # for changes: the worker first waits for all messages in flight
+_CHANGE_SECONDS = 3600.0  # timeout of changes: the worker first waits for all messages in flight
 
 
 def token_from_environment() -> str:
@@ -85,7 +85,7 @@ class WorkerClient:
         self._thread_local = threading.local()
 
     def store(self) -> QueryStore:
-        """Return a store that reads the whole collection through this worker, until its partitions are reassigned."""
+        """Return a store that reads the collection through this worker, and fails once partitions are reassigned."""
         return QueryStore(self.url, single_generation(self.query))
 
     def query(self, query: RowQuery) -> Answer:
@@ -102,7 +102,7 @@ class WorkerClient:
         for record in records:
             self.post("/retract", record, None)
 
-    def post(self, path: str, body: bytes, response_type: Any, timeout_seconds: float = _TIMEOUT_SECONDS) -> Any:
+    def post(self, path: str, body: bytes, response_type: Any, timeout_seconds: float = _CHANGE_SECONDS) -> Any:
         """Send a body and return the decoded response.
 
         Raise StateError if no valid response arrives or the worker remains overloaded, and InputError if the worker
@@ -137,7 +137,7 @@ class WorkerClient:
         raise error_type(f"the worker at {self.url} reports: {problem.error}", problem.hint)
 
     def _exchange(self, path: str, body: bytes, timeout_seconds: float) -> tuple[int, float, bytes]:
-        """Return the status, the seconds after which the worker wants the request to be repeated, and the body."""
+        """Send a request. Return the status, the seconds to wait before a retry, and the body of the response."""
         connection: http.client.HTTPConnection | None = getattr(self._thread_local, "connection", None)
         may_be_closed = connection is not None and connection.timeout == timeout_seconds
         if connection is None or connection.timeout != timeout_seconds:
@@ -160,5 +160,5 @@ class WorkerClient:
 
 
 def _parse_seconds(retry_after: str | None) -> float:
-    """Return the seconds of a Retry-After header, or 1 if it is missing or a date."""
+    """Return the seconds in a Retry-After header, or 1 if it is missing or a date."""
     return float(retry_after) if retry_after is not None and retry_after.isascii() and retry_after.isdigit() else 1.0

@@ -26,10 +26,10 @@ from streams.operators.messages import BucketProbe, CandidatePair, Sighting, Ske
 
 Headers = Sequence[tuple[str, bytes | None]]
 SCHEMA_VERSION = 1
-_VERSION = re.compile(r"lostfound\.[a-z-]+/([1-9][0-9]{0,8})")
+_SCHEMA_PATTERN = re.compile(r"lostfound\.[a-z-]+/([1-9][0-9]{0,8})")
 _ARRAY_HEADER = struct.Struct(">BI")
-_SENDER = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
-_ARRAY32 = 0xDD  # msgpack's type byte for an array whose length has 4 bytes
+_SENDER_PATTERN = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
+_ARRAY32 = 0xDD  # msgpack's type byte for an array whose length is stored in 4 bytes
 EMPTY_MESSAGE = _ARRAY_HEADER.pack(_ARRAY32, 0)
 
 
@@ -55,7 +55,7 @@ RESULT_TOPICS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
 class Retraction(msgspec.Struct, frozen=True):
-    """Changes that overwrite or delete rows, as a changelog record. Sent when data is forgotten.
+    """Changes that overwrite or delete rows, as a changelog record. It is sent when data is forgotten.
 
     The owner of the rows removes only the parent pointers in `parents` and the postings in `postings`. It keeps
     pointers and postings that were added after the changes were computed.
@@ -123,7 +123,7 @@ def decode_sender(headers: Headers) -> Sender | None:
     text = decode_headers(headers).get("sender")
     if text is None:
         return None
-    if not (match := _SENDER.fullmatch(text)):
+    if not (match := _SENDER_PATTERN.fullmatch(text)):
         raise BadMessage("bad_sender", f"the header `sender` is {text!r} instead of PARTITION/EPOCH")
     return Sender(*map(int, match.groups()))
 
@@ -149,8 +149,8 @@ def decode_headers(headers: Headers) -> dict[str, str]:
 
 
 def newer_version(headers: Headers) -> int:
-    """Return the version in a schema header if this process cannot read it yet, otherwise 0."""
-    match = _VERSION.fullmatch(decode_headers(headers).get("schema", ""))
+    """Return the version in a schema header if it is too new for this process, otherwise 0."""
+    match = _SCHEMA_PATTERN.fullmatch(decode_headers(headers).get("schema", ""))
     version = int(match[1]) if match else 0
     return version if version > SCHEMA_VERSION else 0
 

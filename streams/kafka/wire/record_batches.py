@@ -1,8 +1,8 @@
 """Read the batches of records that the broker returns, so that a malformed record cannot stop a consumer.
 
 aiokafka raises an exception for a record that it cannot decode, for example because a header name is not UTF-8.
-Every worker that receives the record would end, and end again after each restart. It also decompresses a batch of any
-size: some kilobytes can become many gigabytes. The broker prevents neither.
+Every worker that receives the record would end, and end again after each restart. aiokafka also decompresses batches
+of any size: a few kilobytes can become many gigabytes. The broker prevents neither problem.
 
 `install` replaces aiokafka's reader. A record that cannot be decoded, or a batch that is too large, becomes an empty
 record with the header `UNREADABLE`, whose value is the reason. The agents reject this record like any bad message.
@@ -35,9 +35,9 @@ _ATTRIBUTES = struct.Struct(">h")
 _LENGTH_START, _LENGTH_END, _MAGIC_START = 8, 12, 16
 _ATTRIBUTES_START = DefaultRecordBase.ATTRIBUTES_OFFSET
 _RECORDS_START = DefaultRecordBase.HEADER_STRUCT.size
-_XERIAL = b"\x82SNAPPY\0"  # the start of snappy data in blocks, as Java producers write it
+_XERIAL = b"\x82SNAPPY\0"  # at the start of snappy data that a Java producer has split into blocks
 _XERIAL_HEADER_BYTES = 16
-_FIRST_GUESS_BYTES = 1 << 16
+_INITIAL_BUFFER_BYTES = 1 << 16
 _DETAIL_CHARACTERS_MAX = 300
 _DECODE_ERRORS = (ValueError, IndexError, OverflowError)
 
@@ -55,7 +55,7 @@ class Record(NamedTuple):
 
 
 class Batches:
-    """The batches of a response of the broker. The last one may be incomplete and is then ignored."""
+    """The batches in a response of the broker. The last batch is ignored if it is incomplete."""
 
     batch_bytes_max = 0  # set by `install`
 
@@ -94,7 +94,7 @@ class Batch:
         return getattr(self._batch, name)
 
     def __next__(self) -> Any:
-        return next(self._batch)  # the record of a transaction marker
+        return next(self._batch)  # aiokafka reads the record of a transaction marker this way
 
     def __iter__(self) -> Iterator[Any]:
         try:
@@ -113,7 +113,7 @@ class Batch:
             yield from islice(self._salvage(data), record_count, None)
 
     def _salvage(self, data: bytes) -> Iterator[Record]:
-        """Yield all records, with an unreadable record in the place of each malformed one."""
+        """Yield all records. Replace each malformed record with an unreadable record."""
         position, offset = _RECORDS_START, self._batch.base_offset
         while position < len(data):
             try:
@@ -203,8 +203,8 @@ def _unsnappy(data: bytes, bytes_max: int) -> bytes:
     return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
 
 
-def _with_growing_buffer(decompress_into: Callable[[bytes, bytearray], int], data: bytes, bytes_max: int) -> bytes:
-    size = min(bytes_max, max(_FIRST_GUESS_BYTES, 8 * len(data)))
+def _decompress_into_buffer(decompress_into: Callable[[bytes, bytearray], int], data: bytes, bytes_max: int) -> bytes:
+    size = min(bytes_max, max(_INITIAL_BUFFER_BYTES, 8 * len(data)))
     while True:
         buffer = bytearray(size)
         try:
@@ -222,12 +222,12 @@ def _with_growing_buffer(decompress_into: Callable[[bytes, bytearray], int], dat
 _DECOMPRESSORS: dict[int, Callable[[bytes, int], bytes]] = {
     DefaultRecordBatch.CODEC_GZIP: _gunzip,
     DefaultRecordBatch.CODEC_SNAPPY: _unsnappy,
-    DefaultRecordBatch.CODEC_LZ4: partial(_with_growing_buffer, cramjam.lz4.decompress_into),
-    DefaultRecordBatch.CODEC_ZSTD: partial(_with_growing_buffer, cramjam.zstd.decompress_into),
+    DefaultRecordBatch.CODEC_LZ4: partial(_decompress_into_buffer, cramjam.lz4.decompress_into),
+    DefaultRecordBatch.CODEC_ZSTD: partial(_decompress_into_buffer, cramjam.zstd.decompress_into),
 }
 
 
 def install(batch_bytes_max: int) -> None:
-    """Make all consumers of this process read batches of at most `batch_bytes_max` bytes, without exceptions."""
+    """Install this reader for all consumers of this process, with a limit on the decompressed size of a batch."""
     Batches.batch_bytes_max = batch_bytes_max
     fetcher.MemoryRecords = Batches

@@ -14,15 +14,16 @@ Sweeps are numbered in the order of their `open` events, so all workers agree on
 `commit` requests a commit and records the end offsets of `pages`. The commit takes effect with `reached`, which a
 worker appends once all messages before these offsets have passed all stages. After `moves_published`, the moves of
 the commit are not published again. `cancel` hides a sweep. `drained` follows once the messages in flight are
-processed: pages of the sweep that arrive later, from a worker that was stopped in the meantime, are ignored.
+processed: pages of the sweep that arrive later, from a worker that was suspended, are ignored.
 `cancelled` frees the sweep's name once its captures are removed. `expired` reports messages that were deleted before
 a worker read them. They are counted for each sweep that is open at this position of the log, because their own sweep
 is unknown.
 
 `format` records the scheme of the collection's sketches and the version of its messages. Every worker appends it
-before it joins the consumer group, unless the log already contains the same values. The first scheme is that of the
-collection: a worker with a different one ends. A worker does not start, and ends when it receives a message, if the
-version in the log is newer than its own. A message with a newer version than the log is rejected: anyone can send it.
+before it joins the consumer group, unless the log already contains the same values. The first scheme in the log is
+the collection's: a worker with a different scheme ends. If the version in the log is newer than a worker's own, the
+worker does not start; if it already runs, it ends when it receives a message of a newer version. A message whose
+version is newer than that in the log is rejected, because anyone can send it.
 
 Events that `state.sweep_life` does not allow are ignored, because two workers may append the same event. Events that
 only workers append contain the sweep's number, because a new sweep may have the same name by then.
@@ -71,7 +72,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     end_offsets: list[_Offset] = []  # one per partition of `pages`
     captures: _Offset = 0
     number: Annotated[int, Meta(ge=0, lt=1 << 32)] = 0  # 0: the sweep that has this name at this position of the log
-    scheme: Annotated[str, Meta(max_length=100)] = ""  # only of "format", like the next field
+    scheme: Annotated[str, Meta(max_length=100)] = ""  # only in "format", like `version`
     version: _Offset = 0
     # The fields of "expired". `topic` is the full name.
     topic: Annotated[str, Meta(max_length=249)] = ""
@@ -105,12 +106,12 @@ class SweepTable:
 
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
-        self.pending_commits: dict[int, Event] = {}  # requested but not yet in effect, by sweep number
+        self.pending_commits: dict[int, Event] = {}  # commits that are not yet in effect, by sweep number
         self._drained: set[int] = set()  # the numbers of sweeps that were cancelled and drained
         self._phases: dict[int, Phase] = {}
         self.scheme_id = ""  # of the collection; empty until the first worker has started
         self.message_version = 0  # the newest version of messages between workers and from `publish`
-        self._expired_ends: dict[tuple[str, int], int] = {}  # the last reported offset, by topic and partition
+        self._expired_ends: dict[tuple[str, int], int] = {}  # of the last reported messages, by topic and partition
         self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 
     def find(self, name: str) -> Sweep | None:
@@ -120,7 +121,7 @@ class SweepTable:
 
     @property
     def unpublished_sweep(self) -> Sweep | None:
-        """The last committed sweep if its moves are not published yet, or None. Earlier moves are outdated."""
+        """The last committed sweep if its moves are not published yet, or None. Older moves are outdated."""
         committed = [number for number, sweep in self.sweeps.items() if sweep.state is SweepState.COMMITTED]
         last_number = max(committed, default=0)  # 0: no sweep is committed
         unpublished = last_number and self._phases[last_number] is Phase.COMMITTED
@@ -164,13 +165,13 @@ class SweepTable:
         """Return whether sketched pages of a sweep come too late, because the sweep was cancelled and drained.
 
         Until it is drained, its pages must pass all stages: a page of another sweep may depend on a document whose
-        payload only such a page has.
+        payload only a page of this sweep contains.
         """
         sweep = self.sweeps.get(number)
         return sweep is not None and (number in self._drained or sweep.state is SweepState.CANCELLED)
 
     def check(self, event: Event) -> None:
-        """Raise LostfoundError for an event that cannot be requested, or that `state.sweep_life` does not allow."""
+        """Raise LostfoundError for an event that clients cannot request, or `state.sweep_life` does not allow."""
         if event.event not in ("open", "commit", "cancel"):
             raise InputError(f"the event {event.event!r} cannot be requested", "only workers append this event")
         self._life_after(event)
@@ -272,7 +273,7 @@ class SweepLog:
         assert self._consumer is not None
         partition = TopicPartition(self._topic, 0)
         end = (await self._consumer.end_offsets([partition]))[partition]
-        while await self._consumer.position(partition) < end:  # noqa: ASYNC110 - a marker has no event
+        while await self._consumer.position(partition) < end:  # noqa: ASYNC110 - markers notify nothing
             await asyncio.sleep(CATCH_UP_SECONDS)  # `_follow` applies the events
 
     async def append(self, event: Event) -> None:
