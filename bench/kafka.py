@@ -288,7 +288,7 @@ class Load:
                 partition = partition_of(page.key, self.collection.partitions)
                 self.sent[page.url] = time.time()
                 waiting.add(
-                    task := asyncio.create_task(producer.send_message(Topic.PAGES, partition, value, headers))
+                    task := asyncio.create_task(producer.send_encoded(Topic.PAGES, partition, value, headers))
                 )
                 task.add_done_callback(waiting.discard)
                 ahead = started + number / self.rate - time.perf_counter()

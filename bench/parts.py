@@ -17,7 +17,7 @@ from bench.engine import ingest_file, one_process_settings, temporary_folder, wr
 from state.families import Family
 from state.store import Store
 from state.view import View
-from streams.query import similar
+from streams.query import find_similar
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
@@ -65,7 +65,7 @@ def report(store: Store, settings: Settings, seed: int) -> None:
     ids, texts = draw_documents(view, rng)
 
     def search(text: str) -> set[str]:
-        return {match.document for match in similar(view, settings, sketcher.sketch(text), limit=1_000)}
+        return {match.document for match in find_similar(view, settings, sketcher.sketch(text), limit=1_000)}
 
     print(f"{'1 in':>6} {'a slice finds its page':>24} {'concatenated pages are found':>30}")
     for ratio in RATIOS:

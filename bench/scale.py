@@ -128,7 +128,7 @@ def time_queries(data_dir: str, documents: int, dead_urls: str) -> dict[str, Any
     """
     from streams.find import Finder
     from streams.find import warm_up as warm_up_find
-    from streams.query import similar
+    from streams.query import find_similar
     from streams.sketch.sketcher import Sketcher
 
     settings = one_process_settings()
@@ -136,7 +136,7 @@ def time_queries(data_dir: str, documents: int, dead_urls: str) -> dict[str, Any
     fresh = in_child("bench.generator:texts_of", start=documents, stop=documents + WARM_UP + QUERIES)["texts"]
     with Store(Path(data_dir), settings.store, writable=False) as store:
         view, sketcher = View(store), Sketcher(settings.scheme)
-        times, matches = _time_each(lambda text: similar(view, settings, sketcher.sketch(text)), fresh, WARM_UP)
+        times, matches = _time_each(lambda text: find_similar(view, settings, sketcher.sketch(text)), fresh, WARM_UP)
         dead = [json.loads(line) for line in Path(dead_urls).read_text().splitlines()]
         dead = dead[:: max(1, len(dead) // (WARM_UP + QUERIES))][: WARM_UP + QUERIES]
         warmed = min(WARM_UP, len(dead) // 2)

@@ -3,8 +3,8 @@
     key    smaller document id 16 B │ larger document id 16 B
     value  version 1 B │ resemblance 2 B │ containment 2 B │ contained 2 B
 
-"Containment" is c(smaller, larger), and "contained" is c(larger, smaller). All three figures are between 0 and 1, and
-are stored as integers from 0 to 65535.
+`containment` is the share of the smaller id's shingles that the other document contains, and `contained` is the share
+of the larger id's shingles. All three figures are between 0 and 1, and are stored as integers from 0 to 65535.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCALE = 65535
 
 
 def encode(edge: Edge) -> tuple[bytes, bytes]:
-    """Encode a pair, with its documents in either order, as key and value."""
+    """Encode a pair as a key and a value. Its documents may be in either order."""
     assert len(edge.a) == len(edge.b) == ID_BYTES
     assert edge.a != edge.b, "a document cannot be paired with itself"
     if edge.b < edge.a:
@@ -46,7 +46,10 @@ def encode_many(
     containment: NDArray[np.float64],
     contained: NDArray[np.float64],
 ) -> dict[bytes, bytes]:
-    """Encode pairs given as columns. The indexes refer to `ids`; in each pair, the smaller id comes first."""
+    """Encode pairs that are given as columns.
+
+    Pair i consists of `ids[smaller_indexes[i]]` and `ids[larger_indexes[i]]`, which must be the larger id of the two.
+    """
     table = np.zeros(len(smaller_indexes), _VALUE_DTYPE)
     table["version"] = VERSION
     for name, column in (("resemblance", resemblance), ("containment", containment), ("contained", contained)):

@@ -44,8 +44,8 @@ class _Terminated(KeyboardInterrupt):
 def cli(_context: Context) -> None:
     """Cluster near-duplicate crawled pages and find where missing pages moved.
 
-    Start with `lostfound ingest`, which reads crawl files into a sweep. Then use `clusters` or `similar` to list
-    near-duplicates, and `find` to look up where missing pages live now.
+    Start with `lostfound ingest`, which reads crawl files into a sweep (one pass of a crawl). Then use `clusters` or
+    `similar` to list near-duplicates, and `find` to look up where missing pages live now.
     """
 
 

@@ -37,7 +37,7 @@ class Context:
     def settings(self, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
         """Return the default settings, overridden by the user's file and then by `overrides`.
 
-        Also configure the log, because every command that writes a log loads its settings first. Raise SettingsError
+        Also configure logging, because every command that logs loads its settings first. Raise SettingsError
         if a setting is invalid.
         """
         from streams.cli.log_output import configure
@@ -51,7 +51,7 @@ class Context:
         return load(self.config, overrides)
 
     def _query_settings(self) -> Settings:
-        """Return the settings. Configure the log only for `--verbose`, because queries log nothing else.
+        """Return the settings. Configure logging only with `--verbose`, because queries log nothing without it.
 
         Importing structlog takes about a third of the time of a query.
         """
@@ -68,18 +68,18 @@ class Context:
             if create:
                 meta.claim_scheme(store, settings.scheme)
             else:
-                meta.read_scheme(store)  # raises StateError if the format is newer
+                meta.read_scheme(store)  # raises StateError if a newer lostfound wrote the state
             yield store, settings
 
     @contextmanager
-    def open_local_store(self) -> Iterator[tuple[Store, Settings]]:
+    def open_local_for_reading(self) -> Iterator[tuple[Store, Settings]]:
         """Open the local state for reading, even if `--server` is set. Raise StateError on failure."""
         from state import meta
         from state.store import Store
 
         settings = self._query_settings()
         with Store(self.data_dir, settings.store, writable=False) as store:
-            meta.read_scheme(store)  # raises StateError if the format is newer
+            meta.read_scheme(store)  # raises StateError if a newer lostfound wrote the state
             yield store, settings
 
     @contextmanager
@@ -91,7 +91,7 @@ class Context:
         from state.view import View
 
         if self.server is None:
-            with self.open_local_store() as (store, settings):
+            with self.open_local_for_reading() as (store, settings):
                 yield View(store), settings
             return
         settings = self._query_settings()
@@ -118,11 +118,11 @@ class Context:
         from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 
         assert self.server is not None
-        # Workers query one another. Wait longer than they do, so that their error arrives: it names the worker that
-        # did not answer.
+        # Workers query one another. Use a longer timeout than theirs to receive their error, which names the worker
+        # that did not answer.
         return WorkerClient(self.server, 3 * settings.kafka.answer_seconds_max, token_from_environment())
 
 
 def now_ms() -> int:
-    """Return the time in ms since 1970. Only commands read the clock; they pass the time to the library."""
+    """Return the time in ms since the epoch. Only commands read the clock; they pass the time to the library."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""`lostfound config` and `lostfound docs`: print the default settings and the documents."""
+"""`lostfound config` and `lostfound docs`: print the default settings and the documentation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from streams.documents import DOCUMENTS, document_file
 
 _path_option = click.option(
-    "--path", "as_path", is_flag=True, help="Print the path of the file instead of its content."
+    "--path", "as_path", is_flag=True, help="Print the path of the file instead of its contents."
 )
 
 
@@ -18,7 +18,7 @@ _path_option = click.option(
 def config(as_path: bool) -> None:
     """Print all settings with their defaults, units and limits.
 
-    To change some settings, write a TOML file that contains only these settings, and pass it with --config.
+    To change some settings, write a TOML file that contains only those settings, and pass it with --config.
     """
     from streams.settings import default_file
 
@@ -29,9 +29,10 @@ def config(as_path: bool) -> None:
 @click.argument("name", metavar="NAME", type=click.Choice(DOCUMENTS))
 @_path_option
 def docs(name: str, as_path: bool) -> None:
-    """Print a document: cli, formats-input, json or operations.
+    """Print a page of the documentation: cli, formats-input, json or operations.
 
-    They describe, in this order, every command, the input formats, the JSON output, and how to run workers on Kafka.
+    `cli` describes every command, `formats-input` the input formats, `json` the JSON output, and `operations` how to
+    run workers on Kafka.
     """
     _print_file(document_file(name), as_path=as_path)
 

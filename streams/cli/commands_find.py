@@ -48,11 +48,15 @@ CSV_COLUMNS = (
     "--status",
     metavar="STATUS",
     type=click.Choice(["moved", "gone"]),
-    help="List only missing URLs with this status: moved or gone.",
+    help="With --missing: list only URLs with this status: moved or gone.",
 )
-@click.option("--host", metavar="HOST", help="Look up only the missing URLs of this host, such as docs.example.org.")
-@click.option("--prefix", metavar="URL", help="Look up only the missing URLs that begin with this one.")
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of missing URLs to list.")
+@click.option(
+    "--host", metavar="HOST", help="With --missing: look up only URLs on this host, such as docs.example.org."
+)
+@click.option("--prefix", metavar="URL", help="With --missing: look up only URLs that begin with this one.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1), help="With --missing: maximum number of missing URLs to list."
+)
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Write one CSV row per URL, with its best candidate.")
 @click.option(
@@ -65,15 +69,16 @@ CSV_COLUMNS = (
     "--min-confidence",
     metavar="SHARE",
     type=SHARE,
-    help="Minimum confidence of the best candidate of a missing URL, and of a redirect in the map.  [default: "
-    "no minimum for missing URLs; the setting find.confidence_min for redirects]",
+    help="With --missing: list only URLs whose best candidate has at least this confidence. With --redirects: write "
+    "only redirects with at least this confidence.  [default: no minimum for missing URLs; the setting "
+    "find.confidence_min for redirects]",
 )
 @click.option(
     "--scope",
     metavar="HOST",
     multiple=True,
-    help="Treat this host as crawled by every sweep, so that its pages can be missing even if a sweep did not visit "
-    "it. Can be repeated.",
+    help="Treat this host as crawled by every sweep, so that its pages can count as missing even if a sweep did "
+    "not visit it. Can be repeated.",
 )
 @server_options
 def find(
@@ -217,7 +222,7 @@ def _extend_scope(settings: Settings, hosts: tuple[str, ...]) -> Settings:
 
 
 def _describe_order(sweeps: list[Sweep]) -> str:
-    """Name the committed sweeps in the order in which pages moved. Mention if their captures have another order."""
+    """Name the committed sweeps in ingest order. Mention if their captures are in a different order."""
     from state.model import SweepState
 
     committed = [sweep for sweep in sweeps if sweep.state is SweepState.COMMITTED]
@@ -226,8 +231,8 @@ def _describe_order(sweeps: list[Sweep]) -> str:
         names.insert(0, f"{len(committed) - len(names):,} earlier ones")
     times = [sweep.newest_time for sweep in committed if sweep.newest_time]
     is_other_order = any(later < earlier for earlier, later in pairwise(times))
-    note = "; their captures are in another order, see `lostfound sweep list`" if is_other_order else ""
-    return f"sweeps in the order of ingest: {', '.join(names)}{note}"
+    note = "; their captures are in a different order, see `lostfound sweep list`" if is_other_order else ""
+    return f"sweeps in ingest order: {', '.join(names)}{note}"
 
 
 def _write_table(answers: list[Answer], sweeps: list[Sweep], empty_message: str) -> None:

@@ -60,7 +60,7 @@ def _load_settings_and_broker(
     "--operators",
     metavar="LIST",
     default="sketch,state",
-    help="What to run: `sketch`, `state` (all other operators), or both, separated by a comma.",
+    help="Operators to run: `sketch`, `state` (all the others), or both separated by a comma.",
 )
 @_partitions_option
 @click.option("--until-idle", is_flag=True, help="Exit once all messages in the topics have been processed.")

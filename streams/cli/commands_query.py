@@ -48,14 +48,15 @@ _policy_options = combine(
     metavar="N",
     type=click.IntRange(1),
     default=2,
-    help="List only clusters with at least this many documents, or at least this many URLs.",
+    help="List only clusters of at least this size: the number of documents or of URLs, whichever is larger.",
 )
 @click.option(
     "--min-urls",
     metavar="N",
     type=click.IntRange(1),
     default=2,
-    help="List only clusters with at least this many URLs. A cluster with one URL contains the versions of a page.",
+    help="List only clusters that also have at least this many URLs. A cluster with a single URL consists of "
+    "versions of one page.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of clusters to list.")
 @_policy_options
@@ -129,7 +130,7 @@ def cluster(
 ) -> None:
     """Show the cluster of a URL or a document.
 
-    For a URL, its most recent document is used. DOC is a document id, or at least its first ten digits.
+    For a URL, its most recent document is used. DOC is a document id, or at least its first ten hex digits.
     """
     from streams import query
     from streams.terminal import layout, tables
@@ -168,9 +169,9 @@ def cluster(
 def duplicates(context: Context, output_format: str, include_representatives: bool) -> Exit:
     """List every duplicate URL with the URL to keep.
 
-    The most recent documents of all URLs are compared. In each cluster, one URL is the representative. Every other
-    URL is listed with the representative, the resemblance, and the containment in both directions. It is identical if
-    both URLs have the same document, otherwise near.
+    Each URL is compared by its most recent document. In each cluster, one URL is the representative. Every other URL
+    is listed with the representative, the resemblance, and the containment in both directions. Its kind is
+    `identical` if both URLs have the same document, and `near` otherwise.
     """
     from state.row_counter import RowCounter
     from state.view import View
@@ -219,7 +220,7 @@ def similar(context: Context, source: str, limit: int, as_json: bool) -> Exit:
             sketch = row.sketch
         else:
             sketch = _sketch_page(_read_page(source, settings.limits.page_bytes_max), view.scheme, settings)
-        matches = query.similar(view, settings, sketch, limit=limit)
+        matches = query.find_similar(view, settings, sketch, limit=limit)
     return print_results(matches, tables.similar_table, "no stored document is similar", as_json=as_json)
 
 

@@ -27,7 +27,11 @@ def state() -> None:
 
 
 @state.command
-@click.option("--repair", is_flag=True, help="First remove all batches after damage in a write-ahead log.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Before checking, roll back to the last batch before the damage in a write-ahead log.",
+)
 @json_option
 @common_options
 def check(context: Context, repair: bool, as_json: bool) -> Exit:
@@ -36,8 +40,8 @@ def check(context: Context, repair: bool, as_json: bool) -> Exit:
     The exit code is 1 if there are violations. If --data-dir is a worker's partition (DATA/partitions/N), only
     invariants within that partition are checked.
 
-    --repair goes back to the last batch before damage in a write-ahead log, and lists what to ingest again. It keeps
-    the damaged logs.
+    --repair rolls the state back to the last batch before the damage in a write-ahead log, and lists what to ingest
+    again. The damaged logs are kept.
     """
     from state import meta
     from state.check import check as find_violations
@@ -47,7 +51,7 @@ def check(context: Context, repair: bool, as_json: bool) -> Exit:
     if repair:
         _repair(context, as_json=as_json)
     violations = 0
-    with context.open_local_store() as (store, settings):
+    with context.open_local_for_reading() as (store, settings):
         partition = meta.partition(store)
         owns = _ownership_test(*partition) if partition else None
         counter = RowCounter(store)
@@ -64,7 +68,7 @@ def check(context: Context, repair: bool, as_json: bool) -> Exit:
 
 
 def _repair(context: Context, *, as_json: bool) -> None:
-    """Go back to the last batch before damage in a log, and print what to ingest again."""
+    """Roll back to the last batch before the damage in a write-ahead log, and print what to ingest again."""
     from state import meta
     from state.log_repair import repair
     from streams.engine.lost_batches import lost_inputs
@@ -73,7 +77,7 @@ def _repair(context: Context, *, as_json: bool) -> None:
     if repaired is None:
         click.echo("no write-ahead log is damaged", err=True)
         return
-    with context.open_local_store() as (store, _):
+    with context.open_local_for_reading() as (store, _):
         lost = lost_inputs(repaired.removed_cursors, repaired.removed_sweeps, store)
         is_partition = meta.partition(store) is not None
     if as_json:
@@ -107,7 +111,7 @@ def stats(context: Context, as_json: bool) -> None:
     from state.stats import stats as collect_stats
     from streams.terminal import layout, tables
 
-    with context.open_local_store() as (store, _):
+    with context.open_local_for_reading() as (store, _):
         result = collect_stats(store)
     if as_json:
         write_json(result)
@@ -126,7 +130,10 @@ def backup(context: Context, target: Path) -> None:
     from state.backup import backup as copy_state
     from streams.terminal import progress_bars
 
-    with context.open_local_store() as (store, _), progress_bars.show(progress_bars.copy_meter(store.path, target)):
+    with (
+        context.open_local_for_reading() as (store, _),
+        progress_bars.show(progress_bars.copy_meter(store.path, target)),
+    ):
         size_bytes = copy_state(store, target)
     click.echo(f"copied {size_bytes / 1e6:,.1f} MB to {target}")
 
@@ -138,7 +145,7 @@ def backup(context: Context, target: Path) -> None:
 @common_options
 def dump(context: Context, family: str | None, key_prefix: str | None, limit: int | None) -> None:
     """Write the rows of one column family, or of all families, as JSON."""
-    with context.open_local_store() as (store, _):
+    with context.open_local_for_reading() as (store, _):
         for row in _dump_rows(store, family, key_prefix or "", limit):
             write_json(row)
 
@@ -170,7 +177,7 @@ def hot(context: Context, as_json: bool) -> Exit:
     from state.stats import hot_keys
     from streams.terminal import tables
 
-    with context.open_local_store() as (store, settings):
+    with context.open_local_for_reading() as (store, settings):
         postings_max, sample_postings_max = settings.limits.bucket_postings_max, settings.limits.sample_postings_max
         results = list(hot_keys(store, postings_max=postings_max, sample_postings_max=sample_postings_max))
     return print_results(

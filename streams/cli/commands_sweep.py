@@ -114,8 +114,8 @@ def _remove_new_state_without_pages(folder: Path) -> Iterator[None]:
 def sweep() -> None:
     """Open, commit, cancel and list sweeps.
 
-    A sweep is one named pass of a crawl. A URL is missing once a committed sweep has visited its host and found no
-    page at the URL.
+    A sweep is one named pass of a crawl. A URL counts as missing once a committed sweep has visited its host and
+    found no page at the URL.
     """
 
 
@@ -146,7 +146,7 @@ def open_(context: Context, name: str) -> None:
 def commit(context: Context, name: str) -> None:
     """Commit an open sweep.
 
-    From then on, known URLs on the sweep's hosts are missing if the sweep did not capture them.
+    From then on, known URLs on the sweep's hosts count as missing if the sweep did not capture them.
     """
     from state import sweeps
 

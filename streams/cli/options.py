@@ -71,8 +71,8 @@ server_options = combine(
         "--server",
         metavar="URL",
         envvar="LOSTFOUND_SERVER",
-        help="URL of any Kafka worker: use the state of all workers instead of a local folder.  "
-        "[env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
+        help="URL of any lostfound worker. The command then uses the state of all workers instead of a local "
+        "folder.  [env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
     ),
     common_options,
 )
@@ -95,12 +95,12 @@ sweep_input_options = combine(
         "columns",
         metavar="NAME=COLUMN",
         multiple=True,
-        help="Read the field NAME, such as text, from COLUMN of JSON or CSV; can be repeated.",
+        help="Read the field NAME (such as text) from the CSV column or JSON key COLUMN; can be repeated.",
     ),
     click.option(
         "--base-url",
         metavar="URL",
-        help="Read the folder PATH as the HTML pages that a server has below this URL; see --exclude.",
+        help="Treat the folder PATH as the HTML pages served below this URL; see --exclude.",
     ),
     click.option(
         "--exclude",
@@ -113,7 +113,7 @@ sweep_input_options = combine(
         "--time",
         "page_time",
         metavar="TIME",
-        help="Time of pages without a time, in ISO 8601.  [default: with --base-url, the time of each file; "
+        help="Time to use for pages that have none, in ISO 8601.  [default: with --base-url, the time of each file; "
         "otherwise when the sweep was opened]",
     ),
     click.option("--keep-open", is_flag=True, help="Leave the sweep open for more input instead of committing it."),

@@ -13,7 +13,7 @@ from streams.terminal.escape import escape_json, escape_text, escape_url
 
 TIME_FIELDS = frozenset(
     {"time", "opened", "committed", "first_seen", "last_seen", "newest"}
-)  # ms since 1970; 0 means unknown
+)  # ms since the epoch; 0 means unknown
 
 
 def to_json_object(value: Any) -> dict[str, Any]:

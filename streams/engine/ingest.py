@@ -46,7 +46,7 @@ from streams.operators.sketch import SketchResults, SketchTask
 from streams.page import NotAPage, Page, Rejected, with_default_time
 from streams.readers import sources
 from streams.readers.dispatch import list_files
-from streams.readers.file_counts import POSTPONED_RESPONSES_MAX, FileCounts, list_names
+from streams.readers.file_counts import POSTPONED_RESPONSES_MAX, FileCounts, join_names
 from streams.readers.html_folder import contains_html
 from streams.readers.position import InputMark, Position
 from streams.readers.read_options import ReadOptions
@@ -321,7 +321,7 @@ class _Run(msgspec.Struct):
         if not self.has_pages:
             self.dead_letters.truncate(meta.dead_letter_bytes(engine.store))
             raise NoPages(
-                f"no page found in {list_names(file_names)}: {self.file_counts.describe(file_names)}",
+                f"no page found in {join_names(file_names)}: {self.file_counts.describe(file_names)}",
                 f"the state is unchanged; {document_command('formats-input')} lists the supported formats",
             )
         self._finish()

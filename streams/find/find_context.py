@@ -68,7 +68,7 @@ class FindContext:
             key=history.key,
             url=(history.last_success or history.failures[-1]).url,
             row=row,
-            features=self.text_features.of_document(row.sketch.document) if row else None,
+            features=self.text_features.by_document(row.sketch.document) if row else None,
             last_sweep=history.last_page.sweep if history.last_page else missing_since,
             missing_since=missing_since,
         )

@@ -37,7 +37,7 @@ class PageComparer:
         """Read what comparisons with these documents need, in batches."""
         without_text = list(dict.fromkeys(documents))
         if self._old_text is not None:
-            features = self._context.text_features.of_document.get_many(without_text)
+            features = self._context.text_features.by_document.get_many(without_text)
             without_text = [document for document, f in zip(without_text, features, strict=True) if f is None]
         self._context.rows.get_many(without_text)
 
@@ -51,7 +51,7 @@ class PageComparer:
         return self._similarities[document]
 
     def _compare(self, document: bytes) -> Similarity:
-        features = self._context.text_features.of_document(document) if self._old_text is not None else None
+        features = self._context.text_features.by_document(document) if self._old_text is not None else None
         if self._old_text is not None and features is not None:
             return self._old_text.compare(document, features)
         row = self._context.rows(document)

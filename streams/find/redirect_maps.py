@@ -32,7 +32,7 @@ import msgspec
 from streams.errors import BadUrl, InputError
 from streams.find.answer import Answer
 from streams.find.map_formats import hosting_services, site_generators, web_servers
-from streams.find.map_formats.map_row import MapFormat, MapRow, exact_key, key_parts, key_without_query
+from streams.find.map_formats.map_row import MapFormat, MapRow, exact_key, key_without_query, split_url
 from streams.urls import url_key
 
 _PRINTABLE_ASCII = re.compile(r"[!-~]+")
@@ -102,22 +102,22 @@ def render(redirects: RedirectMap, format_name: str, site_url: str | None = None
     map_format = FORMATS[format_name]
     dropped = dict(redirects.dropped)
     rows, target_keys = _build_rows(redirects, map_format, dropped)
-    if map_format.names_pages:
-        rows = _name_pages(rows, site_url, dropped)
+    if map_format.is_single_site:
+        rows = _set_page_paths(rows, site_url, dropped)
     accepted: list[MapRow] = []
     used_keys: set[str] = set()
     for row in rows:
         match_key = map_format.match_key(row.host, row.path, row.query)
         unique_key = map_format.unique_key(row.host, row.path, row.query) if map_format.unique_key else match_key
-        if fault := map_format.find_fault(row):
-            dropped[row.captured_url] = fault
+        if problem := map_format.find_problem(row):
+            dropped[row.captured_url] = problem
         elif unique_key in used_keys:
             dropped[row.captured_url] = (
-                f"differs from another URL only in {map_format.ignored}, which {format_name} ignores"
+                f"differs from another URL only in {map_format.ignored_part}, which {format_name} ignores"
             )
         elif match_key in target_keys:
             dropped[row.captured_url] = (
-                f"differs from a new URL only in {map_format.ignored}, which {format_name} ignores: "
+                f"differs from a new URL only in {map_format.ignored_part}, which {format_name} ignores: "
                 "the new URL would be redirected too"
             )
         else:
@@ -136,8 +136,8 @@ def _build_rows(
     target_keys: set[str] = set()
     for old, (new, confidence) in redirects.moves.items():
         source, target = _without_credentials(old), _without_credentials(new)
-        row = MapRow(old, source.href, *key_parts(source), target.href, confidence)
-        target_keys.add(map_format.match_key(*key_parts(target)))
+        row = MapRow(old, source.href, *split_url(source), target.href, confidence)
+        target_keys.add(map_format.match_key(*split_url(target)))
         if all(map(_PRINTABLE_ASCII.fullmatch, (row.host, row.path, row.query or "-", row.target))):
             rows.append(row)
         else:
@@ -151,10 +151,10 @@ def _without_credentials(url: str) -> can_ada.URL:
     return parsed
 
 
-def _name_pages(rows: list[MapRow], site_url: str | None, dropped: dict[str, str]) -> list[MapRow]:
-    """Set the `page` of each row. Drop rows outside the site, which consists of a host and a folder."""
+def _set_page_paths(rows: list[MapRow], site_url: str | None, dropped: dict[str, str]) -> list[MapRow]:
+    """Set the `page_path` of each row. Drop rows outside the site, which consists of a host and a folder."""
     if site_url is not None:
-        host, path, _ = key_parts(can_ada.parse(site_url))
+        host, path, _ = split_url(can_ada.parse(site_url))
         site = host + path[: path.rindex("/") + 1]
     else:
         site = "".join(host for host, _ in Counter(row.host for row in rows).most_common(1)) + "/"
@@ -162,7 +162,7 @@ def _name_pages(rows: list[MapRow], site_url: str | None, dropped: dict[str, str
     for row in rows:
         url = row.host + row.path
         if url.startswith(site):
-            pages.append(row._replace(page=unquote(url[len(site) :], errors="replace")))
+            pages.append(row._replace(page_path=unquote(url[len(site) :], errors="replace")))
         else:
             dropped[row.captured_url] = f"is outside the site {site}; write a separate map for it with --prefix"
     return pages
@@ -188,39 +188,39 @@ def _write_csv(rows: list[MapRow]) -> str:
 
 FORMATS: dict[str, MapFormat] = {
     "nginx": MapFormat(
-        web_servers.write_nginx, web_servers.find_nginx_fault, exact_key, "case", web_servers.nginx_unique_key
+        web_servers.write_nginx, web_servers.find_nginx_problem, exact_key, "case", web_servers.nginx_unique_key
     ),
-    "apache": MapFormat(web_servers.write_apache, web_servers.find_apache_fault, exact_key),
-    "caddy": MapFormat(web_servers.write_caddy, web_servers.find_caddy_fault, exact_key),
+    "apache": MapFormat(web_servers.write_apache, web_servers.find_apache_problem, exact_key),
+    "caddy": MapFormat(web_servers.write_caddy, web_servers.find_caddy_problem, exact_key),
     "netlify": MapFormat(
         hosting_services.write_netlify,
-        hosting_services.find_netlify_fault,
+        hosting_services.find_netlify_problem,
         hosting_services.netlify_match_key,
         "a slash at the end or the query",
     ),
     "cloudflare": MapFormat(
-        hosting_services.write_cloudflare, hosting_services.find_cloudflare_fault, key_without_query, "the query"
+        hosting_services.write_cloudflare, hosting_services.find_cloudflare_problem, key_without_query, "the query"
     ),
     "vercel": MapFormat(
         hosting_services.write_vercel,
-        hosting_services.find_vercel_fault,
+        hosting_services.find_vercel_problem,
         key_without_query,
         "the query",
         rows_max=hosting_services.VERCEL_REDIRECTS_MAX,
     ),
     "mkdocs-redirects": MapFormat(
         site_generators.write_mkdocs,
-        site_generators.find_mkdocs_fault,
+        site_generators.find_mkdocs_problem,
         site_generators.page_match_key,
         "the ending or the query",
-        names_pages=True,
+        is_single_site=True,
     ),
     "sphinx-reredirects": MapFormat(
         site_generators.write_sphinx,
-        site_generators.find_sphinx_fault,
+        site_generators.find_sphinx_problem,
         site_generators.page_match_key,
         "the ending or the query",
-        names_pages=True,
+        is_single_site=True,
     ),
     "csv": MapFormat(_write_csv, lambda _row: None, exact_key),
 }

@@ -27,20 +27,22 @@ from streams.find.batch_lru import BatchLru
 from streams.sketch.sketcher import Sketcher
 from streams.urls import directory_prefix
 
-_COMMON_ABOVE = 3  # a shingle in more sampled documents weighs less
+_COMMON_ABOVE = 3  # a shingle in more than this many sampled documents weighs less
+# A smaller sample is treated as one of this size, so that even the shingles of all its pages keep some weight.
 _SITE_DOCUMENTS_MIN = 8
 _DOCUMENTS_CACHED = 4096  # per cache
-_TITLE_CHARACTERS_MAX, _LEAD_WORDS = 300, 12  # of a title, and of the first words that replace a missing title
+_TITLE_CHARACTERS_MAX = 300
+_LEAD_WORDS = 12  # number of leading words that replace a missing title
 _RARE_TOTAL_EXTRA = 2.0  # added to the sum of rarities, so that a page with only menus has a low `rare_containment`
 _SCAN_CAPTURES_MAX = 4_096  # captures whose keys are read at once; a larger site is sampled by directory
 _DIRECTORIES_MAX = 64
 _DIRECTORY_CAPTURES, _DIRECTORY_URLS = 128, 8  # per directory: captures whose keys are read, and URLs sampled
-_URLS_FACTOR = 4  # at most this many URLs are read per URL wanted from the last sweep
+_URLS_FACTOR = 4  # for each URL wanted from the last sweep, at most this many URLs are read
 _SAMPLE_CAPTURES_MAX = 1_536
 
 
 class TextFeatures(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """The distinct shingles and words of a text, both ascending, how often the words occur, and the title."""
+    """A text's distinct shingles and words (both ascending), the count of each word, and the title."""
 
     shingles: NDArray[np.uint32]
     words: NDArray[np.uint32]
@@ -63,11 +65,11 @@ class Similarity(NamedTuple):
 
 
 class TextFeatureCache:
-    """An LRU cache of text features by document id; None if the text of the document is not stored."""
+    """An LRU cache of text features by document id. The value is None if the document's text is not stored."""
 
     def __init__(self, view: View, sketcher: Sketcher) -> None:
         self._view, self._sketcher = view, sketcher
-        self.of_document: BatchLru[bytes, TextFeatures | None] = BatchLru(self._read, _DOCUMENTS_CACHED)
+        self.by_document: BatchLru[bytes, TextFeatures | None] = BatchLru(self._read, _DOCUMENTS_CACHED)
         self.title_words = lru_cache(maxsize=_DOCUMENTS_CACHED)(lambda title: sketcher.words_and_counts(title)[0])
 
     def _read(self, documents: list[bytes]) -> Iterator[TextFeatures | None]:
@@ -81,7 +83,7 @@ class TextFeatureCache:
 
 
 class SiteStatistics:
-    """How rare words and shingles are in a sample of a site: words in its last sweep, shingles in each sweep."""
+    """How rare words and shingles are in a sample of a site: words in the last sweep, shingles in any given sweep."""
 
     def __init__(
         self, sample: list[list[Capture]], text_features: TextFeatureCache, last_sweep: int, documents_max: int = 64
@@ -98,21 +100,21 @@ class SiteStatistics:
         captures = (c for captures in self._sample for c in captures)
         documents = (c.document for c in captures if c.sweep == sweep and c.document is not None)
         chosen = list(islice(dict.fromkeys(documents), self._documents_max))
-        return [f for f in self._text_features.of_document.get_many(chosen) if f is not None]
+        return [f for f in self._text_features.by_document.get_many(chosen) if f is not None]
 
     def idf(self, words: NDArray[np.uint32]) -> NDArray[np.float64]:
-        """Return ln((1 + documents) / (1 + documents with the word)) for each word, at least 0."""
+        """Return ln((1 + documents) / (1 + documents with the word)) for each word; never negative."""
         counts = _look_up(words, self._words, self._word_counts)
         return np.asarray(np.log((1.0 + self._document_count) / (1.0 + counts)))
 
-    def vector(self, document: bytes, features: TextFeatures) -> tuple[NDArray[np.float64], float]:
+    def vector(self, document_id: bytes, features: TextFeatures) -> tuple[NDArray[np.float64], float]:
         """Return the TF-IDF vector of a document over its words, and the norm of the vector."""
-        if document not in self._vectors:
+        if document_id not in self._vectors:
             if len(self._vectors) >= _DOCUMENTS_CACHED:
                 self._vectors.pop(next(iter(self._vectors)))
             vector = features.log_counts * self.idf(features.words)
-            self._vectors[document] = vector, float(np.sqrt(vector @ vector))
-        return self._vectors[document]
+            self._vectors[document_id] = vector, float(np.sqrt(vector @ vector))
+        return self._vectors[document_id]
 
     def rarity(self, shingles: NDArray[np.uint32], sweep: int) -> NDArray[np.float64]:
         """Return a weight per shingle: 1 if rare, 0 if on every sampled page of the last sweep or of `sweep`."""
@@ -147,13 +149,13 @@ class OldText:
         self._title_weights = site.idf(self._title_words) ** 2
         self._title_total = max(float(self._title_weights.sum()), 1e-9)
 
-    def compare(self, document: bytes, candidate: TextFeatures) -> Similarity:
+    def compare(self, document_id: bytes, candidate: TextFeatures) -> Similarity:
         from streams.sketch.similarity import count_and_weigh_shared, sparse_dot_product
 
         old = self._features
         shared, shared_rarity = count_and_weigh_shared(old.shingles, self._rarity, candidate.shingles)
         union = len(old.shingles) + len(candidate.shingles) - shared
-        vector, candidate_norm = self._site.vector(document, candidate)
+        vector, candidate_norm = self._site.vector(document_id, candidate)
         norms = self._norm * candidate_norm
         title_words = self._text_features.title_words(candidate.title)
         _, title_weight = count_and_weigh_shared(self._title_words, self._title_weights, title_words)
@@ -184,26 +186,27 @@ def _look_up(
     return np.where(table_keys[positions] == keys, values[positions], 0.0)
 
 
-def sample_site(view: View, host: bytes, urls_max: int, last_sweep: int) -> list[list[Capture]]:
+def sample_site(view: View, host: bytes, last_sweep_urls_wanted: int, last_sweep: int) -> list[list[Capture]]:
     """Return the captures of a sample of a host's URLs, one list per URL.
 
-    URLs are read until `last_sweep` has captured `urls_max` of them, or until `_SAMPLE_CAPTURES_MAX` captures are
-    read. The sample contains all URLs that were read. On a large host, they are from many directories.
+    Read URLs until `last_sweep_urls_wanted` of them were captured in `last_sweep`, or until `_SAMPLE_CAPTURES_MAX`
+    captures are read. The sample contains all URLs that were read. On a large host, they are spread over many
+    directories.
     """
     keys = view.url_keys_under(host, _SCAN_CAPTURES_MAX)
     has_more_captures = len(keys) > 1 and bool(view.url_keys_under(host, 1, keys[-1] + b"\xff"))
     if has_more_captures:
         directory_keys = _skim_directories(view, host)
-        keys = directory_keys if len(directory_keys) >= urls_max else [*directory_keys, *keys]
+        keys = directory_keys if len(directory_keys) >= last_sweep_urls_wanted else [*directory_keys, *keys]
     sample: list[list[Capture]] = []
     captures_read = last_sweep_urls = 0
-    shuffled_keys = sorted(set(keys), key=lambda key: (zlib.crc32(key), key))[: _URLS_FACTOR * urls_max]
-    for start in range(0, len(shuffled_keys), urls_max):
-        for captures in view.histories(shuffled_keys[start : start + urls_max]):
+    shuffled_keys = sorted(set(keys), key=lambda key: (zlib.crc32(key), key))[: _URLS_FACTOR * last_sweep_urls_wanted]
+    for start in range(0, len(shuffled_keys), last_sweep_urls_wanted):
+        for captures in view.histories(shuffled_keys[start : start + last_sweep_urls_wanted]):
             sample.append(captures)
             captures_read += len(captures)
             last_sweep_urls += any(capture.sweep == last_sweep for capture in captures)
-            if last_sweep_urls >= urls_max or captures_read >= _SAMPLE_CAPTURES_MAX:
+            if last_sweep_urls >= last_sweep_urls_wanted or captures_read >= _SAMPLE_CAPTURES_MAX:
                 return sample
     return sample
 
@@ -217,7 +220,7 @@ def _skim_directories(view: View, host: bytes) -> list[bytes]:
         if not keys:
             break
         results += keys[:_DIRECTORY_URLS]
-        folder = directory_prefix(results[-1])
-        # Skip the rest of the folder, except in the root, which contains all other directories.
-        start = (folder if len(folder) > len(host) + 1 else keys[-1]) + b"\xff"
+        directory = directory_prefix(results[-1])
+        # Skip the rest of the directory, except in the root, which contains all other directories.
+        start = (directory if len(directory) > len(host) + 1 else keys[-1]) + b"\xff"
     return results

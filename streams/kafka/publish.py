@@ -24,7 +24,7 @@ from streams.kafka.wire.sweep_log import Event, SweepLog
 from streams.operators.routing import partition_of
 from streams.page import NotAPage, Page, Rejected, with_default_time
 from streams.readers.dispatch import InputReader, list_files, read, total_bytes
-from streams.readers.file_counts import POSTPONED_RESPONSES_MAX, FileCounts, list_names
+from streams.readers.file_counts import POSTPONED_RESPONSES_MAX, FileCounts, join_names
 from streams.readers.read_limits import ReadLimits
 from streams.readers.read_options import ReadOptions
 from streams.settings import KafkaSettings, Policy, Settings
@@ -84,7 +84,7 @@ async def publish(
         first_items = await _read_first_page(read_items, producer, settings)
         if not first_items:
             raise NoPages(
-                f"no page found in {list_names(file_names)}: {counts.describe(file_names)}",
+                f"no page found in {join_names(file_names)}: {counts.describe(file_names)}",
                 f"no sweep was opened or committed; {document_command('formats-input')} lists the supported formats",
             )
         opened_time = await _open_sweep(sweep_log, sweep, now)
@@ -96,7 +96,7 @@ async def publish(
                 await producer.send_dead_letters([to_dead_letter(item)])
                 continue
             value, headers = page_messages.encode_pack(item.pages)
-            in_flight.add(asyncio.create_task(producer.send_message(Topic.PAGES, item.partition, value, headers)))
+            in_flight.add(asyncio.create_task(producer.send_encoded(Topic.PAGES, item.partition, value, headers)))
             pages_sent += len(item.pages)
             if len(in_flight) >= IN_FLIGHT_MAX:
                 done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)

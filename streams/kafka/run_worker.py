@@ -62,8 +62,8 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     """
     unknown = sorted(set(options.operators) - set(OPERATORS))
     if unknown or not options.operators:
-        fault = f"unknown operators: {', '.join(unknown)}" if unknown else "no operators are given"
-        raise InputError(fault, f"use {' or '.join(OPERATORS)}")
+        problem = f"unknown operators: {', '.join(unknown)}" if unknown else "no operators are given"
+        raise InputError(problem, f"use {' or '.join(OPERATORS)}")
     if options.url is not None:
         parse_worker_url(options.url)  # raises InputError; Faust would not reject an invalid URL until later
     disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times would double the length of /metrics

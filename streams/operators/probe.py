@@ -91,7 +91,9 @@ def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int,
 def _best_pairs(
     documents: list[bytes], shared_buckets: list[tuple[list[int], bytes]], candidates_max: int
 ) -> tuple[list[CandidatePair], int]:
-    """Return each document's pairs with the most collisions (ties: smaller prefix), and the number of dropped pairs.
+    """Return each document's pairs with the most collisions, and the number of dropped pairs.
+
+    In a tie, the pair with the smaller prefix is kept.
 
     `shared_buckets` contains, per bucket, the indexes of its new documents in `documents`, and its postings.
     """

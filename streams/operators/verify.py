@@ -19,7 +19,7 @@ from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, to_b
 
 
 class NearPairs(msgspec.Struct, frozen=True, kw_only=True):
-    """The pairs at or above the threshold. `figures` compares each pair in row `rows[i]`."""
+    """The pairs at or above the threshold. Row `rows[i]` of `figures` holds the comparison of pair i."""
 
     ids: list[bytes]  # the documents of pair i are `ids[lefts[i]]` and `ids[rights[i]]`
     lefts: NDArray[np.int64]
@@ -45,8 +45,8 @@ def verify(
 ) -> VerifyResult:
     """Compare each pair once. Return edges and unions for the pairs at or above the threshold.
 
-    `documents` contains the sketches of the pairs' documents by id. `candidates` contains, by prefix, the sketches of
-    all documents with this prefix. A candidate without a sketch has been deleted and is skipped.
+    `documents` maps ids to the sketches of the pairs' documents. `candidates` maps each prefix to the sketches of all
+    documents whose ids begin with it. A candidate without a sketch has been deleted and is skipped.
     """
     candidates = {pair.prefix: candidates.get(pair.prefix, ()) for pair in pairs}
     sketches = {sketch.document: sketch for group in (documents.values(), *candidates.values()) for sketch in group}
@@ -72,7 +72,7 @@ def verify(
 def _to_index_pairs(
     pairs: Sequence[CandidatePair], candidates: Mapping[bytes, Sequence[Sketch]], ids: Sequence[bytes]
 ) -> set[tuple[int, int]]:
-    """Return the distinct pairs of different documents as indexes in `ids`, the smaller index first."""
+    """Return the distinct pairs of different documents as indexes into `ids`, the smaller index first."""
     index = {document: i for i, document in enumerate(ids)}
     by_prefix = {prefix: [index[sketch.document] for sketch in group] for prefix, group in candidates.items()}
     return {
@@ -85,7 +85,8 @@ def _to_index_pairs(
 
 
 def find_closest(near_pairs: NearPairs, documents: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
-    """Return, for each document, its closest near-duplicate (ties: the smaller id) and their comparison.
+    """Return, for each document, its closest near-duplicate (in a tie, the one with the smaller id) and the
+    comparison of the two.
 
     Documents without a near-duplicate are omitted.
     """

@@ -1,4 +1,4 @@
-"""Queries about documents, clusters and captures; the functions are named after the commands."""
+"""Queries about documents, clusters and captures."""
 
 from streams.query.captures import UrlCapture, captures, iterate_captures
 from streams.query.clusters import (
@@ -14,8 +14,8 @@ from streams.query.clusters import (
 )
 from streams.query.duplicates import Duplicate, duplicates
 from streams.query.resolve import resolve
-from streams.query.similar import Match, similar
+from streams.query.similar import Match, find_similar
 
 __all__ = ["Cluster", "Duplicate", "Match", "Member", "Pair", "UrlCapture", "captures", "cluster", "iterate_captures"]
 __all__ += ["cluster_by_policy", "clusters", "clusters_by_policy", "duplicates", "members", "pairs"]
-__all__ += ["resolve", "similar"]
+__all__ += ["find_similar", "resolve"]

@@ -42,17 +42,18 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     cluster: str
     title: str
-    urls: list[str]  # truncated: half are the earliest locations of the document, half the latest
+    urls: list[str]  # if there are too many, half are the earliest locations and half the latest
     url_count: int
     first_seen: int  # ms
     last_seen: int  # ms
 
 
-def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) -> list[Match]:
+def find_similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) -> list[Match]:
     """Return stored documents that are similar to a sketch, highest resemblance first.
 
     Candidates come from the LSH bands, ranked by the number of shared buckets, and from the sampled shingles,
-    ranked by the rarity of the shingles that they share. The samples also find a short document inside a long one.
+    ranked by the rarity of the shingles they share with the query. The samples also reveal a short document inside a
+    long one.
     """
     assert limit > 0, limit
     rows = _find_candidates(view, settings, sketch, limit)
@@ -83,8 +84,9 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
     for postings in view.bucket_postings([bucket.tobytes() for bucket in buckets]):
         collisions.update(postings)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * candidates_max, limit)]
-    # Rare shingles weigh more, because a shingle of many documents says little about any of them. The first postings
-    # of a common shingle are enough: if a page has only common shingles, these all have the same first postings.
+    # Rare shingles weigh more, because a shingle of many documents says little about any of them. Reading only the
+    # first postings of a common shingle is enough: postings are sorted by id, so a page with only common shingles
+    # still finds the same documents under each of them.
     weights: defaultdict[bytes, float] = defaultdict(float)
     for postings in view.sample_postings(most_divisible_shingles(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
@@ -97,13 +99,13 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
 
 
 def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow, Comparison]]) -> Iterator[Match]:
-    """Yield these documents as matches. Skip documents that only a sweep being cancelled has captured."""
+    """Yield these documents as matches. Skip documents captured only in a sweep that is being cancelled."""
     documents = [row.sketch.document for row, _ in pairs]
     limits = settings.limits
     locations = view.locations_with_times(documents, limits.members_shown_max)
     # While a sweep is being cancelled, more URLs are read, because some locations belong only to that sweep.
     urls_max = limits.members_shown_max if view.has_cancelling_sweep else limits.match_urls_max
-    selected = [both_ends(keys_by_first_seen(keys), urls_max) for keys in locations]
+    selected = [take_both_ends(keys_by_first_seen(keys), urls_max) for keys in locations]
     distinct_keys = sorted({key for keys in selected for key in keys})  # each URL is read once
     histories = dict(zip(distinct_keys, view.histories(distinct_keys), strict=True))
     columns = zip(pairs, locations, selected, view.roots(documents), view.titles(documents), strict=True)
@@ -116,7 +118,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
             document=row.sketch.document.hex(),
             cluster=root.hex(),
             title=title,
-            urls=both_ends(occurrences.urls, limits.match_urls_max),
+            urls=take_both_ends(occurrences.urls, limits.match_urls_max),
             url_count=len(occurrences.urls) if view.has_cancelling_sweep else len(keys),
             first_seen=occurrences.first_seen,
             last_seen=occurrences.last_seen,
@@ -140,7 +142,7 @@ def read_occurrences(view: View, row: DocumentRow, limit: int) -> Occurrences:
     `last_seen` is the time of the last capture of the document at these URLs.
     """
     (locations,) = view.locations_with_times([row.sketch.document], LOCATIONS_READ_MAX)
-    keys = sorted(both_ends(keys_by_first_seen(locations), limit))
+    keys = sorted(take_both_ends(keys_by_first_seen(locations), limit))
     return occurrences_in(view, row, view.histories(keys))
 
 
@@ -153,7 +155,7 @@ def occurrences_in(view: View, row: DocumentRow, histories: list[list[Capture]])
         if matching:
             urls.append(matching[-1].url)
             times += [capture.time for capture in matching]
-    # The row covers all URLs of the document, but also captures of a sweep that is being cancelled.
+    # `row.first_seen` covers all URLs of the document, but also captures of a sweep that is being cancelled.
     first_seen = min(times, default=0) if view.has_cancelling_sweep else row.first_seen
     return Occurrences(urls, first_seen, max(times, default=0))
 
@@ -163,7 +165,7 @@ def keys_by_first_seen(locations: list[tuple[bytes, int]]) -> list[bytes]:
     return [key for key, _ in sorted(locations, key=lambda location: (location[1], location[0]))]
 
 
-def both_ends(values: list[T], limit: int) -> list[T]:
+def take_both_ends(values: list[T], limit: int) -> list[T]:
     """Return at most `limit` values: half from the beginning of the list, half from its end."""
     if len(values) <= limit:
         return values

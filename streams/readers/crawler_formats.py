@@ -1,6 +1,6 @@
 """Convert the Kafka messages of other crawlers (scrapy-cluster, ACHE) to the fields of a JSONL line.
 
-Each function raises KeyError if a message lacks a field that every message of the crawler has.
+Each function raises KeyError if a message lacks a field that all of that crawler's messages have.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from typing import Any
 
 
 def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a message of the topic `demo.crawled_firehose`. It has a decoded `body` and a `timestamp` in UTC."""
+    """Convert a message of scrapy-cluster's topic `PREFIX.crawled_firehose` (PREFIX is `demo` by default).
+
+    Its `body` is decoded text, and its `timestamp` is in UTC.
+    """
     return {
         "url": message.get("response_url") or message["url"],
         "fetch_time": message.get("timestamp"),
@@ -29,9 +32,10 @@ def convert_scrapy_cluster_base64(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def convert_ache(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a message of ACHE's Kafka target in format JSON (the default), ELASTIC or, from old versions, CDR31.
+    """Convert a message of ACHE's Kafka target in the format JSON (the default) or ELASTIC or, from old
+    versions, CDR31.
 
-    JSON contains the body in base64. The other formats contain HTML as a string, and omit other content.
+    In the format JSON, the body is in base64. The other formats contain HTML as a string, and omit other content.
     """
     headers = message.get("response_headers") or message.get("responseHeaders")
     fields = {

@@ -16,13 +16,13 @@ POSTPONED_RESPONSES_MAX = 100_000  # responses that are not pages, kept in memor
 
 
 class FileCounts:
-    """The counts of one run. The memory needed depends on the number of files and of reasons, not of records."""
+    """The counts of one run. They use memory per file and per rejection reason, not per record."""
 
     def __init__(self) -> None:
         self.files_with_pages: set[str] = set()
-        self._not_pages: Counter[str] = Counter()  # number of responses that are not pages, by file
-        self._media_types: dict[str, str] = {}  # media type of the first of these responses, by file
-        self._rejections: defaultdict[str, Counter[str]] = defaultdict(Counter)  # number by reason, by file
+        self._not_pages: Counter[str] = Counter()  # number of responses that are not pages, for each file
+        self._media_types: dict[str, str] = {}  # media type of the first of these responses, for each file
+        self._rejections: defaultdict[str, Counter[str]] = defaultdict(Counter)  # counts by reason, for each file
         self._details: dict[tuple[str, str], str] = {}  # detail of the first rejection, by file and reason
 
     def add_page(self, source: str) -> None:
@@ -43,14 +43,15 @@ class FileCounts:
         return dict(sum(self._rejections.values(), Counter[str]()))
 
     def describe(self, files: Sequence[str]) -> str:
-        """Return how many records of these files are not pages or were rejected, each with an example."""
+        """Return a phrase: how many records of these files are not pages or were rejected, with examples."""
         not_pages = sum(self._not_pages[name] for name in files)
         rejected, example = self._most_frequent_rejection(files)
         if not_pages:
             media_type = next(self._media_types[name] for name in files if name in self._media_types)
-            which = "which is not a page" if not_pages == 1 else "which are not pages"
+            which = "that is not a page" if not_pages == 1 else "that are not pages"
+            examples = media_type if not_pages == 1 else f"such as {media_type}"
             suffix = f", and rejected {pluralise(rejected, 'record')} ({example})" if rejected else ""
-            return f"read {pluralise(not_pages, 'response')}, {which} ({media_type}){suffix}"
+            return f"read {pluralise(not_pages, 'response')} {which} ({examples}){suffix}"
         if not rejected:
             return "read 0 records"
         return f"read {pluralise(rejected, 'record')} and rejected {'all' if rejected > 1 else 'it'} ({example})"
@@ -66,7 +67,7 @@ class FileCounts:
         return total, f"{reason}: {detail}" if count == total else f"{count:,} as {reason}: {detail}"
 
     def warn_about_files_without_pages(self, files: Sequence[str]) -> int:
-        """Log a warning for each of the first files that have no page. Return the number of all such files."""
+        """Log a warning for each of the first few files without pages. Return the number of all such files."""
         without_pages = [name for name in files if name not in self.files_with_pages]
         for name in without_pages[:FILES_NAMED_MAX]:
             log.warning("a file contains no page", file=name, result=self.describe([name]))
@@ -75,7 +76,8 @@ class FileCounts:
         return len(without_pages)
 
 
-def list_names(files: Sequence[str]) -> str:
-    """Return the first few names of a list of files, and the number of the other files."""
+def join_names(files: Sequence[str]) -> str:
+    """Return the first few file names, followed by how many more there are."""
     names = ", ".join("standard input" if name == "-" else name for name in files[:FILES_NAMED_MAX])
-    return f"{names} and {len(files) - FILES_NAMED_MAX:,} more files" if len(files) > FILES_NAMED_MAX else names
+    others = len(files) - FILES_NAMED_MAX
+    return f"{names} and {pluralise(others, 'more file')}" if others > 0 else names

@@ -186,7 +186,7 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
 
 
 def _parse_time(line: PageLine) -> int:
-    """Return the fetch time in ms since 1970, or 0 if the line has none. Raise ContentError if it is invalid."""
+    """Return the fetch time in ms since the epoch, or 0 if the line has none. Raise ContentError if it is invalid."""
     value = _coalesce(line.fetch_time, line.fetched_at)
     time = 0 if value is None else timestamps.parse_date(value)
     if time is None:
@@ -238,9 +238,9 @@ def _served_bytes(line: PageLine) -> bytes | None:
     Raise ValueError if the base64 is damaged, unless `html` replaces a damaged `body`.
     """
     if line.body_base64:
-        return body_base64.decode_strict(line.body_base64)
+        return body_base64.decode_declared_base64(line.body_base64)
     try:
-        return body_base64.decode_base64(line.body) if line.body else None
+        return body_base64.decode_if_base64(line.body) if line.body else None
     except ValueError:
         if line.html:
             return None

@@ -40,7 +40,7 @@ def print_to_stdout(*parts: RenderableType) -> None:
 
 
 def format_day(ms: int) -> str:
-    """Return the UTC date of a time in ms since 1970, or an empty string for 0, which means unknown."""
+    """Return the UTC date of a time in ms since the epoch, or an empty string for 0, which means unknown."""
     return (format_iso(ms) or "")[:10] if ms else ""
 
 

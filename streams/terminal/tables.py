@@ -188,7 +188,7 @@ def answer_table(answer: Answer, sweep_order: str = "") -> RenderableType:
         columns = (">confidence", ">resemblance", ">containment", "first seen", "candidate")
         parts += [Text(), BlockTable(columns, map(row, shown))]
     if remaining := len(candidates) - len(shown):
-        parts.append(Text(pluralise(remaining, "less likely candidate"), style="dim"))
+        parts.append(Text(f"{pluralise(remaining, 'less likely candidate')} not shown", style="dim"))
     return Group(*parts)
 
 

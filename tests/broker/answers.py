@@ -48,7 +48,9 @@ def _similar(view: View, settings: Settings, urls: Sequence[str]) -> Iterator[st
     for url in urls:
         row = view.document(query.resolve(view, url))
         assert row is not None
-        yield from (_line(to_json_object(match)) for match in query.similar(view, settings, row.sketch, limit=20))
+        yield from (
+            _line(to_json_object(match)) for match in query.find_similar(view, settings, row.sketch, limit=20)
+        )
 
 
 def _without_times(sweep: Sweep) -> Sweep:

@@ -225,12 +225,13 @@ def test_5_sweeps_in_the_wrong_order_and_other_spellings_of_a_url(session: Sessi
     for expected in ("2026-01-01", "2026-02-01", "cancel sweep later and ingest it again"):
         assert expected in older.err
     assert (
-        "order of ingest: later, earlier; their captures are in another order" in session.run("find", "--missing").out
+        "ingest order: later, earlier; their captures are in a different order"
+        in session.run("find", "--missing").out
     )
     assert session.run("sweep", "cancel", "later").code == 0
     assert session.json("ingest", "later.jsonl", "--sweep", "later")[0]["older_than"] is None
     old, new = "https://a.example.org/rivers.html", "https://a.example.org/new/rivers.html"
-    assert "sweeps in the order of ingest: earlier, later\n" in session.run("find", old).out
+    assert "sweeps in ingest order: earlier, later\n" in session.run("find", old).out
     for url in (
         f"{old}?utm_source=mail&fbclid=1",
         "http://a.example.org/rivers.html",

@@ -26,7 +26,7 @@ def write_netlify(rows: list[MapRow]) -> str:
     return "".join(f"{origin}{row.path} {row.target} 301\n" for origin, row in zip(origins, rows, strict=True))
 
 
-def find_netlify_fault(row: MapRow) -> str | None:
+def find_netlify_problem(row: MapRow) -> str | None:
     """Report a query or a wildcard."""
     is_unmatchable = row.query or _NETLIFY_WILDCARD.search(row.path)
     return "has a query, or a path with * or /:, which netlify cannot match" if is_unmatchable else None
@@ -58,7 +58,7 @@ def describe_cloudflare_limit(redirects: int) -> str:
     return f"the map has {redirects:,} redirects; Cloudflare's limit per account depends on the plan: {limits}"
 
 
-def find_cloudflare_fault(row: MapRow) -> str | None:
+def find_cloudflare_problem(row: MapRow) -> str | None:
     """Report a query, a port or a URL that is too long."""
     if row.query:
         return _QUERY_FAULT.format("Cloudflare")
@@ -81,7 +81,7 @@ def write_vercel(rows: list[MapRow]) -> str:
     return '{\n  "redirects": [\n' + (",\n".join(lines) + "\n" if lines else "") + "  ]\n}\n"
 
 
-def find_vercel_fault(row: MapRow) -> str | None:
+def find_vercel_problem(row: MapRow) -> str | None:
     """Report a query or a URL that is too long."""
     if row.query:
         return _QUERY_FAULT.format("Vercel")

@@ -12,7 +12,7 @@ class MapRow(NamedTuple):
     """A redirect, with the host, path and query of the old URL as browsers request them.
 
     `host` includes the port unless it is the default port, and `query` includes the `?`. All fields except
-    `captured_url` and `page` are ASCII, so their lengths are in bytes.
+    `captured_url` and `page_path` are ASCII, so their lengths are in bytes.
     """
 
     captured_url: str  # the old URL as captured
@@ -22,7 +22,7 @@ class MapRow(NamedTuple):
     query: str
     target: str
     confidence: float
-    page: str = ""  # the old path below the site's root, percent-decoded; only for formats with `names_pages`
+    page_path: str = ""  # the old path below the site's root, percent-decoded; only for formats with `is_single_site`
 
     @property
     def source(self) -> str:
@@ -31,19 +31,20 @@ class MapRow(NamedTuple):
 
 
 class MapFormat(NamedTuple):
-    """How a map is written, which redirects the format can express, and which URLs its reader treats as one.
+    """How a map is written, which redirects the format can express, and which URLs the server treats as one.
 
-    Both keys are functions of the host, path and query of a URL. The reader of a map applies a row to every request
-    with the `match_key` of the old URL, so no new URL may have the same key: its page would be redirected too.
+    `match_key` and `unique_key` are functions of the host, path and query of a URL. The server that loads a map
+    applies a row to every request whose `match_key` equals that of the old URL. So no new URL may have this key: its
+    page would be redirected too.
     """
 
     write: Callable[[list[MapRow]], str]
-    find_fault: Callable[[MapRow], str | None]  # returns why a row cannot be written, or None if it can
+    find_problem: Callable[[MapRow], str | None]  # returns why a row cannot be written, or None if it can
     match_key: Callable[[str, str, str], str]
-    ignored: str = ""  # what the keys omit, for messages
+    ignored_part: str = ""  # the part of a URL that the keys leave out, as worded in messages
     unique_key: Callable[[str, str, str], str] | None = None  # no two rows may share it; None: same as `match_key`
     rows_max: int | None = None
-    names_pages: bool = False  # the map names the pages of one site by their paths
+    is_single_site: bool = False  # the map covers one site and lists its pages by path
 
 
 def exact_key(host: str, path: str, query: str) -> str:
@@ -56,8 +57,8 @@ def key_without_query(host: str, path: str, _query: str) -> str:
     return host + path
 
 
-def key_parts(url: can_ada.URL) -> tuple[str, str, str]:
-    """Return the arguments of a format's key functions."""
+def split_url(url: can_ada.URL) -> tuple[str, str, str]:
+    """Split a URL into host, path and query, the arguments of a format's key functions."""
     return url.host, url.pathname, url.search
 
 

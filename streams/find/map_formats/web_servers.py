@@ -37,7 +37,7 @@ def write_nginx(rows: list[MapRow]) -> str:
     return text
 
 
-def find_nginx_fault(row: MapRow) -> str | None:
+def find_nginx_problem(row: MapRow) -> str | None:
     """Report words that are too long."""
     return "is too long for an nginx map" if max(map(len, _nginx_words(row))) > _NGINX_WORD_MAX else None
 
@@ -78,7 +78,7 @@ def write_apache(rows: list[MapRow]) -> str:
     return header + "".join(f"{_apache_line(row)}\n" for row in rows)
 
 
-def find_apache_fault(row: MapRow) -> str | None:
+def find_apache_problem(row: MapRow) -> str | None:
     """Report lines that are too long."""
     return "is too long for an Apache map" if len(_apache_line(row)) > _APACHE_LINE_MAX else None
 
@@ -99,7 +99,7 @@ def write_caddy(rows: list[MapRow]) -> str:
     )
 
 
-def find_caddy_fault(row: MapRow) -> str | None:
+def find_caddy_problem(row: MapRow) -> str | None:
     r"""Report what a quoted word cannot contain: braces begin placeholders, and a \ at the end escapes the quote."""
     if any(character in row.query for character in "{}\\"):
         return "has a query with {, } or \\, which a Caddyfile cannot match"

@@ -103,7 +103,7 @@ class Collection:
         self._retract(changes_by_partition)
         if removed.location_keys or removed.documents:
             self._run_on_loop(wait_until_drained(self.lag, ADMISSION_STAGES))
-            self._run_on_loop(self.runner.producer.send(self._build_readmissions(removed)))
+            self._run_on_loop(self.runner.producer.send_packed(self._build_readmissions(removed)))
         repair.repair_clusters(
             self.sharded_store(),
             changes_by_partition,
@@ -133,7 +133,7 @@ class Collection:
     async def _send_and_await(self, messages: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:
         """Send retractions and return once the owners of the rows have applied them."""
         async with self._retraction_lock:
-            await self.runner.producer.send(messages)
+            await self.runner.producer.send_packed(messages)
             end_offsets = await self.lag.end_offsets(Topic.RETRACTIONS)
             while not await self.lag.has_reached(Topic.RETRACTIONS, end_offsets):  # noqa: ASYNC110 - Kafka sends no event
                 await asyncio.sleep(0.1)

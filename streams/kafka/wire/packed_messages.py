@@ -176,18 +176,18 @@ def unpack(topic: Topic, message: bytes | None, headers: Headers, scheme: Scheme
         pairs = _decode_pairs(message or b"")
     except _DECODE_ERRORS as error:
         raise BadMessage("bad_message", repr(error)[:300]) from error
-    values, faults = [], []
+    values, problems = [], []
     for number, encoded in pairs:
         try:
             value = _DECODERS[topic][number](encoded)
             if isinstance(value, Retraction):
-                fault = validation.find_retraction_fault(value.record)
+                problem = validation.find_retraction_problem(value.record)
             else:
-                fault = validation.find_fault(value, scheme)
+                problem = validation.find_problem(value, scheme)
         except _DECODE_ERRORS as error:
-            fault = repr(error)
-        if fault:
-            faults.append(fault[:300])
+            problem = repr(error)
+        if problem:
+            problems.append(problem[:300])
         else:
             values.append(value)
-    return values, faults
+    return values, problems

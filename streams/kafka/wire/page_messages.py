@@ -104,15 +104,15 @@ def decode_page(
     content_type = decoded_headers.get("content-type", JSON)
     has_headers = bool({"schema", "content-type", "format"} & decoded_headers.keys())
     crawler_format = decoded_headers.get("format", "") if has_headers else default_format
-    fault = ""
+    problem = ""
     if decoded_headers.get("schema", PAGE_SCHEMA) != PAGE_SCHEMA:
-        fault = f"the message has schema {decoded_headers['schema']!r} instead of {PAGE_SCHEMA}"
+        problem = f"the message has schema {decoded_headers['schema']!r} instead of {PAGE_SCHEMA}"
     elif content_type not in (JSON, MSGPACK):
-        fault = f"content type {content_type!r} is neither {JSON} nor {MSGPACK}"
+        problem = f"content type {content_type!r} is neither {JSON} nor {MSGPACK}"
     elif crawler_format and crawler_format not in CRAWLER_FORMATS:
-        fault = f"format {crawler_format!r} is not one of {', '.join(CRAWLER_FORMATS)}"
-    if fault:
-        return Rejected("bad_schema", fault, origin), ""
+        problem = f"format {crawler_format!r} is not one of {', '.join(CRAWLER_FORMATS)}"
+    if problem:
+        return Rejected("bad_schema", problem, origin), ""
     data = value or b""
     try:
         if content_type == MSGPACK:

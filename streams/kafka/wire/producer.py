@@ -1,4 +1,4 @@
-"""Send messages. Every method returns once the broker has acknowledged its messages, or raises an error."""
+"""Send messages to Kafka, and wait until the broker has acknowledged them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streams.settings import KafkaSettings
 
 _REQUEST_TIMEOUT_MS = 40_000
 FIELD_CHARACTERS_MAX = 4096  # keeps a dead letter small enough to be sent
-CHANGELOG_KEY = b"facts"  # of all records that workers write to the changelog
+CHANGELOG_KEY = b"facts"  # the key of every record in the changelog, claims and retractions included
 _Message = tuple[Topic, int, bytes, Headers, bytes | None]
 """Topic, partition, value, headers and key."""
 
@@ -33,7 +33,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     source: str  # the topic, or the crawl file that contains the record
     member: str  # the file inside a WACZ
-    offset: int  # of the message in the topic, or of the record in the file
+    offset: int  # of the message in its partition, or of the record in the file
     partition: int | None = None  # of the message; None for a record of a crawl file
 
     @property
@@ -43,7 +43,10 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Producer:
-    """An idempotent producer: retries neither duplicate messages nor change their order within a partition."""
+    """An idempotent producer: retries do not duplicate messages or reorder them within a partition.
+
+    The methods that send raise an error if the broker does not acknowledge all messages.
+    """
 
     def __init__(self, broker: Broker, settings: KafkaSettings, scheme_id: str) -> None:
         self.settings, self.scheme_id = settings, scheme_id
@@ -68,12 +71,15 @@ class Producer:
             await self._producer.stop()
             self._producer = None
 
-    async def send(
+    async def send_packed(
         self,
         values_by_destination: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]],
         sender: Sender | None = None,
     ) -> None:
-        """Pack and send the values for each topic and partition. `sender` is None if no rows were read for them."""
+        """Pack and send the values for each topic and partition.
+
+        `sender` is None if the values were not derived from the rows of a partition.
+        """
         await self._send_all(
             (topic, partition, message, packed_messages.headers_for(topic, self.scheme_id, sender), None)
             for (topic, partition), values in values_by_destination.items()
@@ -81,7 +87,10 @@ class Producer:
         )
 
     async def announce_claim(self, sender: Sender, partition_count: int) -> None:
-        """Make all partitions drop messages that former owners of the sending partition send from now on."""
+        """Announce a claim: send an empty message to every partition.
+
+        Receivers then drop any later message from a former owner of the sender's partition.
+        """
         await self._send_all(
             (
                 topic,
@@ -95,12 +104,12 @@ class Producer:
         )
 
     async def append_claim(self, sender: Sender) -> int:
-        """Append a claim to the changelog of the sending partition, and return its offset."""
+        """Append a claim to the changelog of the sender's partition, and return the claim's offset."""
         (offset,) = await self._append_records(sender, [changelog_record.CLAIM])
         return offset
 
     async def append_changelog(self, sender: Sender, changes: Changes, *, retraction: bool) -> list[int]:
-        """Append changes to the changelog of the sending partition, and return the offsets of their records."""
+        """Append changes to the changelog of the sender's partition, and return the offsets of their records."""
         kind = changelog_record.RETRACTION if retraction else changelog_record.FACTS
         records = changelog_record.encode(changes, kind=kind, record_bytes_max=max(self.settings.pack_bytes, 1 << 16))
         return await self._append_records(sender, records)
@@ -122,7 +131,7 @@ class Producer:
             _json_message(result.topic, result.partition, result.value, result.key) for result in results
         )
 
-    async def send_message(self, topic: Topic, partition: int, value: bytes, headers: Headers) -> int:
+    async def send_encoded(self, topic: Topic, partition: int, value: bytes, headers: Headers) -> int:
         """Send one encoded message and return its offset."""
         (offset,) = await self._send_all([(topic, partition, value, headers, None)])
         return offset

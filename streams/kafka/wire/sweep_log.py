@@ -279,7 +279,7 @@ class SweepLog:
     async def append(self, event: Event) -> None:
         """Append an event to the log."""
         headers = [("schema", schema(Topic.SWEEPS).encode())]
-        await self.producer.send_message(Topic.SWEEPS, 0, msgspec.json.encode(event), headers)
+        await self.producer.send_encoded(Topic.SWEEPS, 0, msgspec.json.encode(event), headers)
 
     async def get_or_open(self, name: str, now: int | None = None) -> int:
         """Return the number of the sweep with this name. Open it at the time `now` (ms) if it does not exist."""

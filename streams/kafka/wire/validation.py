@@ -22,39 +22,39 @@ from streams.timestamps import MILLIS_MAX
 _SAMPLE_BYTES, _WORD_BYTES = 4, 8  # of one item in a list of samples or of words
 
 
-def find_fault(value: Any, scheme: Scheme) -> str:
+def find_problem(value: Any, scheme: Scheme) -> str:
     """Return what is wrong with an operator's message, or an empty string if it is valid."""
-    fault = _CHECKS[type(value)](value, scheme)
-    return f"invalid {type(value).__name__}: {fault}" if fault else ""
+    problem = _CHECKS[type(value)](value, scheme)
+    return f"invalid {type(value).__name__}: {problem}" if problem else ""
 
 
-def _length_fault(name: str, value: bytes, length: int) -> str:
+def _length_problem(name: str, value: bytes, length: int) -> str:
     return "" if len(value) == length else f"the {name} has {len(value)} bytes instead of {length}"
 
 
-def _id_fault(document_id: bytes) -> str:
-    return _length_fault("document id", document_id, ID_BYTES)
+def _id_problem(document_id: bytes) -> str:
+    return _length_problem("document id", document_id, ID_BYTES)
 
 
-def _pair_fault(document: bytes, prefix: bytes) -> str:
-    return _id_fault(document) or _length_fault("prefix of the candidate", prefix, PREFIX_BYTES)
+def _pair_problem(document: bytes, prefix: bytes) -> str:
+    return _id_problem(document) or _length_problem("prefix of the candidate", prefix, PREFIX_BYTES)
 
 
-def _location_fault(key: bytes, time: int) -> str:
+def _location_problem(key: bytes, time: int) -> str:
     return "" if key and b"\0" not in key and 0 <= time <= MILLIS_MAX else "the URL key or the time is invalid"
 
 
-def _list_fault(items: bytes, item_bytes: int) -> str:
+def _list_problem(items: bytes, item_bytes: int) -> str:
     return f"a list of {item_bytes}-byte items has {len(items)} bytes: truncated" if len(items) % item_bytes else ""
 
 
-def _capture_fault(capture: Capture) -> str:
-    if capture.document is not None and (fault := _id_fault(capture.document)):
-        return fault
+def _capture_problem(capture: Capture) -> str:
+    if capture.document is not None and (problem := _id_problem(capture.document)):
+        return problem
     if capture.raw_fingerprint and (
-        fault := _length_fault("raw fingerprint", capture.raw_fingerprint, capture_row.RAW_FINGERPRINT_BYTES)
+        problem := _length_problem("raw fingerprint", capture.raw_fingerprint, capture_row.RAW_FINGERPRINT_BYTES)
     ):
-        return fault
+        return problem
     try:
         capture_row.key_of(capture)
         capture_row.encode(capture)
@@ -63,20 +63,20 @@ def _capture_fault(capture: Capture) -> str:
     return ""
 
 
-def _payload_fault(payload: messages.DocumentPayload | None, document: bytes | None, scheme: Scheme) -> str:
+def _payload_problem(payload: messages.DocumentPayload | None, document: bytes | None, scheme: Scheme) -> str:
     if payload is None:
         return ""
     if payload.document != document:
         return "the payload belongs to a different document"
     return (
-        _list_fault(payload.buckets, scheme.bucket_bytes)
-        or _list_fault(payload.samples, _SAMPLE_BYTES)
-        or _row_fault(payload.document, payload.row, scheme.bins)
+        _list_problem(payload.buckets, scheme.bucket_bytes)
+        or _list_problem(payload.samples, _SAMPLE_BYTES)
+        or _row_problem(payload.document, payload.row, scheme.bins)
     )
 
 
 @lru_cache(maxsize=1024)  # all verify requests for a document contain the same row
-def _row_fault(document: bytes, row: bytes, bins: int) -> str:
+def _row_problem(document: bytes, row: bytes, bins: int) -> str:
     try:
         signature = document_row.decode(document, row).sketch.signature
     except ValueError as error:
@@ -84,39 +84,39 @@ def _row_fault(document: bytes, row: bytes, bins: int) -> str:
     return "" if len(signature) == bins else f"the sketch has {len(signature)} bins instead of {bins}"
 
 
-def _order_fault(smallest: bytes, others: Sequence[bytes]) -> str:
-    order_fault = "" if all(other > smallest for other in others) else "the first document id is not the smallest"
-    return next(filter(None, map(_id_fault, (smallest, *others))), order_fault)
+def _order_problem(smallest: bytes, others: Sequence[bytes]) -> str:
+    order_problem = "" if all(other > smallest for other in others) else "the first document id is not the smallest"
+    return next(filter(None, map(_id_problem, (smallest, *others))), order_problem)
 
 
 _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
     messages.SketchedPage: lambda page, scheme: (
-        _location_fault(page.capture.key, page.capture.time)
-        or _capture_fault(page.capture)
-        or _list_fault(page.words, _WORD_BYTES)
-        or _payload_fault(page.payload, page.capture.document, scheme)
+        _location_problem(page.capture.key, page.capture.time)
+        or _capture_problem(page.capture)
+        or _list_problem(page.words, _WORD_BYTES)
+        or _payload_problem(page.payload, page.capture.document, scheme)
     ),
     messages.Sighting: lambda sighting, scheme: (
-        _id_fault(sighting.document)
-        or _location_fault(sighting.key, sighting.time)
-        or _list_fault(sighting.words, _WORD_BYTES)
-        or _payload_fault(sighting.payload, sighting.document, scheme)
+        _id_problem(sighting.document)
+        or _location_problem(sighting.key, sighting.time)
+        or _list_problem(sighting.words, _WORD_BYTES)
+        or _payload_problem(sighting.payload, sighting.document, scheme)
     ),
-    messages.CandidatePair: lambda pair, _: _pair_fault(pair.document, pair.prefix),
+    messages.CandidatePair: lambda pair, _: _pair_problem(pair.document, pair.prefix),
     messages.VerifyRequest: lambda request, scheme: (
-        _pair_fault(request.document, request.prefix) or _row_fault(request.document, request.row, scheme.bins)
+        _pair_problem(request.document, request.prefix) or _row_problem(request.document, request.row, scheme.bins)
     ),
     messages.BucketProbe: lambda probe, scheme: (
-        _id_fault(probe.document)
+        _id_problem(probe.document)
         or ("" if probe.buckets else "the list of buckets is empty")
-        or _list_fault(probe.buckets, scheme.bucket_bytes)
+        or _list_problem(probe.buckets, scheme.bucket_bytes)
     ),
-    Union: lambda union, _: _order_fault(union.smaller, [union.larger]),
-    MemberTransfer: lambda transfer, _: _order_fault(transfer.root, transfer.members),
+    Union: lambda union, _: _order_problem(union.smaller, [union.larger]),
+    MemberTransfer: lambda transfer, _: _order_problem(transfer.root, transfer.members),
 }
 
 
-def find_retraction_fault(record: bytes) -> str:
+def find_retraction_problem(record: bytes) -> str:
     """Return what is wrong with the changelog record of a retraction, or an empty string if it is valid."""
     try:
         kind, changes = changelog_record.decode(record)

@@ -172,7 +172,7 @@ class Runner:
 
     async def send(self, outcome: Outcome, dead_letters: Sequence[DeadLetter], sender: Sender | None = None) -> None:
         """Send messages, results and dead letters. Return once the broker has acknowledged all of them."""
-        await self.producer.send(outcome.messages, sender)
+        await self.producer.send_packed(outcome.messages, sender)
         await self.producer.send_results(outcome.results)
         await self.producer.send_dead_letters(dead_letters)
         for letter in dead_letters:
@@ -202,13 +202,15 @@ class Runner:
         dead_letters = []
         for message in batch:
             try:
-                valid, faults = unpack(topic, message.value, message.headers, self.settings.scheme)
+                valid, problems = unpack(topic, message.value, message.headers, self.settings.scheme)
             except BadMessage as error:
                 dead_letters.append(self._dead_letter(topic, message, error.reason, error.detail))
                 continue
             values += valid
-            if faults:
-                detail = f"{len(faults)} of {len(valid) + len(faults)} values are invalid, for example: {faults[0]}"
+            if problems:
+                detail = (
+                    f"{len(problems)} of {len(valid) + len(problems)} values are invalid, for example: {problems[0]}"
+                )
                 dead_letters.append(self._dead_letter(topic, message, "bad_message", detail))
         return values, dead_letters
 

@@ -75,11 +75,15 @@ def test_the_message_counts_responses_that_are_not_pages(lostfound: Lostfound, t
     path = tmp_path / "scripts.jsonl"
     path.write_bytes(INPUTS[path.name])
     assert (
-        "read 3 responses, which are not pages (text/javascript)\n" in lostfound("ingest", path, "--sweep", "a").err
+        "read 3 responses that are not pages (such as text/javascript)\n"
+        in lostfound("ingest", path, "--sweep", "a").err
     )
     path.write_bytes(INPUTS[path.name] + INPUTS["rejected.jsonl"])
     error = lostfound("ingest", path, "--sweep", "a").err
-    assert "read 3 responses, which are not pages (text/javascript), and rejected 3 records (2 as bad_url: " in error
+    assert (
+        "read 3 responses that are not pages (such as text/javascript), and rejected 3 records (2 as bad_url: "
+        in error
+    )
 
 
 @pytest.mark.parametrize("postponed_max", [3, 100])

@@ -83,7 +83,7 @@ def test_a_sweep_of_other_hosts_is_not_compared(lostfound: Lostfound, tmp_path: 
 
 @pytest.mark.usefixtures("sample_state")
 def test_find_names_the_order_of_sweeps(lostfound: Lostfound) -> None:
-    order = "sweeps in the order of ingest: 2023-03, 2024-05, 2025-09"
+    order = "sweeps in ingest order: 2023-03, 2024-05, 2025-09"
     for arguments in (["--missing"], [f"{SITE}/guide/alerts.html"], [f"{SITE}/faq.html", f"{SITE}/install.html"]):
         assert order in lostfound("find", *arguments).out.splitlines(), arguments
     # Machines read the other formats; `sweep list` shows them the order.
@@ -94,12 +94,12 @@ def test_find_shows_that_the_captures_have_another_order(lostfound: Lostfound, t
     for sweep, time in (("february", FEBRUARY), ("january", JANUARY)):
         ingest(lostfound, tmp_path, sweep, [page("https://a.org/", TEXT, time)])
     ingest(lostfound, tmp_path, "march", [page("https://a.org/", TEXT, FEBRUARY + 30 * DAY)], "--keep-open")
-    line = "sweeps in the order of ingest: february, january; their captures are in another order, see"
+    line = "sweeps in ingest order: february, january; their captures are in a different order, see"
     assert line in lostfound("find", "https://a.org/").out, "an open sweep does not make pages missing"
 
 
 def test_find_names_the_last_sweeps_only(lostfound: Lostfound, tmp_path: Path) -> None:
     for number in range(8):
         ingest(lostfound, tmp_path, f"s{number}", [page("https://a.org/", TEXT, JANUARY + number)])
-    line = "sweeps in the order of ingest: 2 earlier ones, s2, s3, s4, s5, s6, s7"
+    line = "sweeps in ingest order: 2 earlier ones, s2, s3, s4, s5, s6, s7"
     assert line in lostfound("find", "https://a.org/").out.splitlines()

@@ -77,7 +77,7 @@ SCRIPT = b'{"url": "https://a.example/x", "mime": "text/javascript", "body": "va
     ("lines", "message"),
     [
         (b"", "read 2 records and rejected all"),
-        (SCRIPT * 2, r"read 2 responses, which are not pages \(text/javascript\), and rejected 2 records"),
+        (SCRIPT * 2, r"read 2 responses that are not pages \(such as text/javascript\), and rejected 2 records"),
     ],
 )
 def test_files_without_pages_open_no_sweep(

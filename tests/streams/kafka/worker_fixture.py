@@ -74,7 +74,7 @@ class FakeProducer:
         self.claims: list[Sender] = []
         self.dead_letters: list[DeadLetter] = []
 
-    async def send(self, sends: dict[Any, list[msgspec.Struct]], _sender: Sender | None = None) -> None:
+    async def send_packed(self, sends: dict[Any, list[msgspec.Struct]], _sender: Sender | None = None) -> None:
         self.sent += [value for values in sends.values() for value in values]
 
     async def send_results(self, results: Any) -> None:

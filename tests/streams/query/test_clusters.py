@@ -15,7 +15,7 @@ from state.store import Store
 from state.view import View
 from streams import query
 from streams.errors import InputError
-from streams.query import Cluster, cluster, clusters, clusters_by_policy, members, resolve, similar
+from streams.query import Cluster, cluster, clusters, clusters_by_policy, find_similar, members, resolve
 from streams.urls import url_key
 from tests.samples import NOW, page, take
 from tests.streams.query.conftest import (
@@ -150,7 +150,9 @@ def test_no_query_shows_a_sweep_that_is_being_cancelled(tmp_path: Path) -> None:
         assert len(before) == 2
         start_cancelling(store, "two")
         view = View(store)
-        assert [m.document for m in similar(view, SETTINGS, SKETCHER.sketch(text_of("base")))] == [IDS["base"].hex()]
+        assert [m.document for m in find_similar(view, SETTINGS, SKETCHER.sketch(text_of("base")))] == [
+            IDS["base"].hex()
+        ]
         assert [(ids(c), c.document_count, c.urls) for c in clusters(view, min_size=1)] == [
             (names("base"), 1, [URL.format("base")])
         ]

@@ -11,7 +11,7 @@ import pytest
 from state.store import Store
 from state.view import View
 from streams import query
-from streams.query import members, similar
+from streams.query import find_similar, members
 from streams.sketch.sketcher import Sketcher
 from tests.samples import NOW, page, settings, take, words
 from tests.streams.query.conftest import (
@@ -27,7 +27,7 @@ from tests.streams.query.conftest import (
 
 
 def test_figures_are_those_of_plain_sets(view: View) -> None:
-    results = {match.document: match for match in similar(view, SETTINGS, SKETCHER.sketch(text_of("base")))}
+    results = {match.document: match for match in find_similar(view, SETTINGS, SKETCHER.sketch(text_of("base")))}
     assert set(results) == {IDS[name].hex() for name in ("base", "near", "far", "part")}
     for name in ("base", "near", "far", "part"):
         match = results[IDS[name].hex()]
@@ -43,19 +43,19 @@ def test_figures_are_those_of_plain_sets(view: View) -> None:
 
 
 def test_the_highest_resemblance_comes_first_and_limit_bounds_the_list(view: View) -> None:
-    matches = similar(view, SETTINGS, SKETCHER.sketch(text_of("base")))
+    matches = find_similar(view, SETTINGS, SKETCHER.sketch(text_of("base")))
     assert [m.resemblance for m in matches] == sorted((m.resemblance for m in matches), reverse=True)
-    assert similar(view, SETTINGS, SKETCHER.sketch(text_of("base")), limit=2) == matches[:2]
+    assert find_similar(view, SETTINGS, SKETCHER.sketch(text_of("base")), limit=2) == matches[:2]
 
 
 def test_a_text_that_is_not_stored_can_be_queried(view: View) -> None:
     sketch = SKETCHER.sketch(text_of("lone") + " and a little more than that")
-    (match,) = similar(view, SETTINGS, sketch)
+    (match,) = find_similar(view, SETTINGS, sketch)
     assert match.document == IDS["lone"].hex()
     assert set(match.urls) == {URL.format("lone"), URL.format("base"), "https://mirror.net/lone"}
     assert match.contained == 1.0
-    assert similar(view, SETTINGS, SKETCHER.sketch("nothing like any of the pages here at all")) == []
-    assert similar(view, SETTINGS, SKETCHER.sketch("")) == []
+    assert find_similar(view, SETTINGS, SKETCHER.sketch("nothing like any of the pages here at all")) == []
+    assert find_similar(view, SETTINGS, SKETCHER.sketch("")) == []
 
 
 def test_a_short_page_is_found_in_a_long_page_of_common_words(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_short_page_is_found_in_a_long_page_of_common_words(tmp_path: Path) ->
     sketch = Sketcher(few.scheme).sketch(" ".join([*menu, *short, *foot]))
     with Store(tmp_path / "state") as store:
         take(store, tmp_path / "1.jsonl", pages, "one", few)
-        (match,) = similar(View(store), few, sketch)
+        (match,) = find_similar(View(store), few, sketch)
     assert match.urls == [URL.format("short")]
     assert match.contained == 1.0
 
@@ -80,7 +80,7 @@ def test_many_urls_are_cut_to_the_first_and_the_last(tmp_path: Path) -> None:
     with Store(tmp_path / "state") as store:
         take(store, tmp_path / "1.jsonl", pages[:30], "one", few)
         take(store, tmp_path / "2.jsonl", pages[30:], "two", few)
-        (match,) = similar(View(store), few, SKETCHER.sketch(text_of("lone")))
+        (match,) = find_similar(View(store), few, SKETCHER.sketch(text_of("lone")))
         assert match.urls == [*urls[:3], *urls[-2:]]
         assert (match.url_count, match.first_seen, match.last_seen) == (40, NOW, NOW + 39_000)
         (member,) = members(View(store), query.cluster(View(store), IDS["lone"], 5), IDS["lone"], 5)
@@ -88,6 +88,6 @@ def test_many_urls_are_cut_to_the_first_and_the_last(tmp_path: Path) -> None:
         assert (member.first_seen, member.last_seen) == (NOW, NOW + 39_000)
         # URLs of a sweep that is being cancelled are not shown, even if they are the first or the last.
         start_cancelling(store, "one")
-        (match,) = similar(View(store), few, SKETCHER.sketch(text_of("lone")))
+        (match,) = find_similar(View(store), few, SKETCHER.sketch(text_of("lone")))
         assert (match.urls, match.url_count) == ([*urls[30:33], *urls[38:]], 10)
         assert (match.first_seen, match.last_seen) == (NOW + 30_000, NOW + 39_000)

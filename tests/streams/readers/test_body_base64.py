@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.readers.body_base64 import decode_base64
+from streams.readers.body_base64 import decode_if_base64
 
 PAGE = "<!DOCTYPE html>\n<html><head><title>A</title></head><body><p>one two three</p></body></html>"
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010806000000 1f15c489".replace(" ", "")) * 3
@@ -35,7 +35,7 @@ BYTES = [
 
 @pytest.mark.parametrize("body", TEXTS, ids=range(len(TEXTS)))
 def test_text_is_text(body):
-    assert decode_base64(body) is None
+    assert decode_if_base64(body) is None
 
 
 def test_no_word_of_a_real_text_is_base64():
@@ -43,27 +43,27 @@ def test_no_word_of_a_real_text_is_base64():
     assert len(WORDS) > 1000
     assert sum(len(word) % 4 == 0 for word in WORDS) > 200
     variants = [variant for word in WORDS for variant in (word, word.lower(), word.upper(), word.capitalize())]
-    assert [word for word in variants if decode_base64(word) is not None] == []
+    assert [word for word in variants if decode_if_base64(word) is not None] == []
 
 
 @pytest.mark.parametrize("data", BYTES, ids=range(len(BYTES)))
 def test_base64_is_decoded(data):
-    assert decode_base64(base64.b64encode(data).decode()) == data
-    assert decode_base64(base64.b64encode(data).decode() + "\n") == data
-    assert decode_base64(base64.encodebytes(data).decode().replace("\n", "\r\n")) == data
+    assert decode_if_base64(base64.b64encode(data).decode()) == data
+    assert decode_if_base64(base64.b64encode(data).decode() + "\n") == data
+    assert decode_if_base64(base64.encodebytes(data).decode().replace("\n", "\r\n")) == data
 
 
 def test_encoded_pages_of_any_length_are_decoded():
     for length in range(20, len(PAGE)):
         data = PAGE[:length].encode()
-        assert decode_base64(base64.b64encode(data).decode()) == data
+        assert decode_if_base64(base64.b64encode(data).decode()) == data
 
 
 def test_damaged_base64_is_reported():
     encoded = base64.b64encode(PAGE.encode()).decode()
     with pytest.raises(ValueError, match=r"(?i)padding|base64"):
-        decode_base64(encoded[:-3])
-    assert decode_base64("AAA") is None
+        decode_if_base64(encoded[:-3])
+    assert decode_if_base64("AAA") is None
 
 
 def test_scrapys_items_are_pages(pages):

@@ -201,7 +201,7 @@ def test_a_soft_404_is_shown_with_the_url_and_not_as_a_candidate() -> None:
         answer = make_answer(*candidates, status="gone")
         lines = render(tables.answer_table(answer), 100)
         assert SOFT_404 in lines[1]
-        assert lines[-1] == "2 less likely candidates"
+        assert lines[-1] == "2 less likely candidates not shown"
         assert SOFT_404 in "\n".join(render(tables.answers_table([answer]), 100))
     assert len(render(tables.answer_table(make_answer(soft_404, status="gone")), 100)) == 2
 

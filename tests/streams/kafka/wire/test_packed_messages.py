@@ -35,11 +35,11 @@ def test_values_survive_packing_in_their_order() -> None:
 def test_an_invalid_value_does_not_affect_the_others_of_its_message() -> None:
     good, bad = CandidatePair(b"d" * 16, b"p" * 5, 3), CandidatePair(b"short", b"p" * 5, 3)
     (packed,) = packed_messages.pack([good, bad, good], 1 << 20)
-    values, faults = packed_messages.unpack(
+    values, problems = packed_messages.unpack(
         Topic.DOCUMENTS, packed, packed_messages.headers_for(Topic.DOCUMENTS, SCHEME.id), SCHEME
     )
     assert values == [good, good]
-    assert faults == ["invalid CandidatePair: the document id has 5 bytes instead of 16"]
+    assert problems == ["invalid CandidatePair: the document id has 5 bytes instead of 16"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_outputs_are_sent_before_the_changelog_and_the_changelog_is_written_befo
         steps.append("changelog")
         return [partition.offset + 1]
 
-    monkeypatch.setattr(runner.producer, "send", send)
+    monkeypatch.setattr(runner.producer, "send_packed", send)
     monkeypatch.setattr(runner.producer, "append_changelog", append_changelog)
     monkeypatch.setattr(partition, "write", lambda *_, **__: steps.append("state"))
     asyncio.run(runner.process(Topic.CAPTURES, [message]))
