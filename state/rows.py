@@ -17,7 +17,7 @@ from state.families import Family
 
 Row = tuple[bytes, bytes]
 """A key and its value."""
-ROW_OVERHEAD_BYTES = 128  # of a row in Python's memory, in addition to the bytes of its key and its value
+ROW_OVERHEAD_BYTES = 128  # memory that Python needs for a row in addition to the bytes of its key and value
 
 
 class RowReader(Protocol):
@@ -25,7 +25,7 @@ class RowReader(Protocol):
 
     @property
     def path(self) -> Path:
-        """The folder or server that has the rows, for messages."""
+        """The folder or server that has the rows, as named in messages."""
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
@@ -58,8 +58,8 @@ class LocalReader(RowReader, Protocol):
         """Return the rows under the first prefixes, at most `limit` per prefix, until they reach `bytes_max`.
 
         Also return the key at which the rows under the last of these prefixes continue, or None if all are included.
-        At least one row is returned if there is one, so that a reader that continues makes progress. `start` is the
-        first key to read; it requires that there is exactly one prefix.
+        At least one row is returned if any exists, so that repeated calls make progress. `start` is the first key to
+        read; it is allowed only with a single prefix.
         """
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:

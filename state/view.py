@@ -73,13 +73,13 @@ class View:
 
         This reads only row keys, so it includes the remaining captures of a sweep that is being cancelled.
         """
-        rows = self.store.keys(Family.CAPTURES, prefix, captures_max, start)
-        return list(dict.fromkeys(map(capture_row.url_key_of, rows)))
+        row_keys = self.store.keys(Family.CAPTURES, prefix, captures_max, start)
+        return list(dict.fromkeys(map(capture_row.url_key_of, row_keys)))
 
     def url_keys_under_each(self, prefixes: list[bytes], captures_max: int) -> list[bytes]:
         """Return the URL keys of the first `captures_max` captures under each key prefix, like `url_keys_under`."""
-        rows = self.store.keys_under(Family.CAPTURES, prefixes, captures_max)
-        return list(dict.fromkeys(capture_row.url_key_of(row) for keys in rows for row in keys))
+        results = self.store.keys_under(Family.CAPTURES, prefixes, captures_max)
+        return list(dict.fromkeys(capture_row.url_key_of(row_key) for row_keys in results for row_key in row_keys))
 
     def document(self, document_id: bytes) -> DocumentRow | None:
         return self.documents([document_id])[0]
@@ -119,7 +119,7 @@ class View:
         return stored[1] if stored else None
 
     def title(self, document_id: bytes) -> str:
-        """Return the title of a document; empty if there is no title, or the text is not stored."""
+        """Return the title of a document, or an empty string if it has no title or its text is not stored."""
         return self.titles([document_id])[0]
 
     def titles(self, document_ids: list[bytes]) -> list[str]:
@@ -175,7 +175,7 @@ class View:
         return [root, *(key[ID_BYTES:] for key, _ in self.store.scan(Family.MEMBERS, root))]
 
     def some_members(self, roots: list[bytes], limit: int) -> list[list[bytes]]:
-        """Return at most `limit` documents of each cluster besides the root, and the root first."""
+        """Return the root of each cluster, followed by at most `limit` of its other documents."""
         members = self.store.keys_under(Family.MEMBERS, roots, limit)
         return [[root, *(key[ID_BYTES:] for key in keys)] for root, keys in zip(roots, members, strict=True)]
 
