@@ -1,4 +1,4 @@
-"""`state check --repair`: go back to the last batch before damage in a write-ahead log.
+"""`state check --repair`: roll back to the last batch before the damage in a write-ahead log.
 
 The damaged log is cut after its last intact batch, and later logs are renamed. All of them are kept as
 `*.log.damaged`. Because all column families are flushed together, no table contains a removed batch.

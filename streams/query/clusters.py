@@ -64,7 +64,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 def pairs(
     view: View, cluster: Cluster, *, threshold: float | None = None, containment: bool | None = None
 ) -> Iterator[Pair]:
-    """Yield the stored pairs that join the listed documents of a cluster, in the order of ids.
+    """Yield the stored pairs that join the listed documents of a cluster, in order of id.
 
     Only pairs that the ingest verified are stored, so not every two documents of a cluster are a pair. With
     `threshold` and `containment`, yield only the pairs that this policy accepts.

@@ -69,7 +69,7 @@ class MarkupCounts(NamedTuple):
     tags: int
     other_markup: int  # every other `<`: comments, declarations, and pieces of text that contain it
     formatting: int  # formatting elements that are open at once
-    formatting_attributes: int  # of the formatting elements
+    formatting_attributes: int  # number of attributes of the formatting elements
     attributes: int
     attribute_names: int  # distinct ones; at most `_NAMES_MAX`
     attribute_comparisons: int  # each attribute is compared with the tag's other attributes

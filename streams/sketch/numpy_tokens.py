@@ -16,7 +16,7 @@ WORD_BYTES_MAX = 2_048  # hashing makes one pass over the arrays for every eight
 # Separators become 0. Bytes from 0x80 are parts of letters.
 _ASCII_FOLD = bytes(n if n >= 0x80 else ord(chr(n).lower()) if chr(n).isalnum() else 0 for n in range(256))
 _REPLACED_MAX = 64  # with more distinct characters beyond ASCII, arrays are faster than replacing each of them
-_MASKS = np.array([(1 << 8 * used_bytes) - 1 for used_bytes in range(9)], dtype=np.uint64)  # of a block of 8 bytes
+_MASKS = np.array([(1 << 8 * used_bytes) - 1 for used_bytes in range(9)], dtype=np.uint64)  # for blocks of 8 bytes
 _NOT_REPLACED = {unicode_table.MARK, unicode_table.SOLO, unicode_table.IGNORED}
 _SPACE, _SMALL_S = np.uint32(0x20), np.uint32(0x73)
 

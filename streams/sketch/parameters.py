@@ -13,7 +13,7 @@ from streams.sketch import unicode_table
 if TYPE_CHECKING:
     from state.scheme import Scheme
 
-MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)  # of the hash of a word
+MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)  # multiplier in the hash of a word
 FREQUENT_WORD_DIVISOR = 80  # most words that make up more than 1/80 of the tokens are function words
 FREQUENT_WORD_WEIGHT = 0.05
 _U64_MASK = (1 << 64) - 1

@@ -114,7 +114,7 @@ class Barrier:
 
     def __init__(self, lag: ConsumerLag, end_offsets: list[int], stages: Sequence[Topic] = STAGES) -> None:
         self._lag, self._end_offsets, self._stages = lag, end_offsets, stages
-        self._index = 0  # of the current stage
+        self._index = 0  # the index of the current stage
 
     async def advance(self) -> bool:
         """Advance past completed stages. Return whether all are completed. Raise KafkaError if the broker fails."""
