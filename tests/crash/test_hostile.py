@@ -136,7 +136,9 @@ def bad_lines() -> Iterator[tuple[bytes, set[str]]]:
     )
     yield line(body="AAAA", content_charset="no-such-charset"), {"not_text", "no_text", ""}
     yield line(body_base64="not base64!"), {"bad_base64"}
-    yield line(body=base64.b64encode(b"%PDF-1.7 " + bytes(range(256)) * 40).decode()), {"not_text"}
+    pdf = base64.b64encode(b"%PDF-1.7 " + bytes(range(256)) * 40).decode()
+    yield line(body=pdf, mime="text/html"), {"not_text"}
+    yield line(body=pdf), set()  # not a page
     yield line(html="<p>words " + "a" * 11 * MIB), {"too_big"}
     yield b'{"url": "https://bad.org/x", "text": "' + b"x" * 40 * MIB + b'"}', {"too_big"}
     yield line(url="javascript:alert(1)"), {"bad_url"}

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from streams.operators import join
-from tests import memory
 from tests.simulation.histories import cancelled, joins, limited, pages
 from tests.simulation.simulator import Copy, Record, Simulation
 
@@ -56,10 +55,6 @@ def never_send_outputs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Simulation, "steps", ("_log", "_write"))
 
 
-def overwrite_instead_of_merging(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory, "merge", lambda _family, _old, new: new)
-
-
 def keep_transfers_at_former_roots(patch: pytest.MonkeyPatch) -> None:
     step = join.transfer_step
     patch.setattr(join, "transfer_step", lambda message, _parent: step(message, None))
@@ -79,7 +74,6 @@ def trust_copies_on_disk(patch: pytest.MonkeyPatch) -> None:
     [
         append_to_changelog_first,
         never_send_outputs,
-        overwrite_instead_of_merging,
         keep_transfers_at_former_roots,
         trust_copies_on_disk,
     ],
