@@ -10,8 +10,8 @@ After a power cut, the tail may also consist of zeros. Any other deviation is da
 
 RocksDB verifies the checksums when it opens a state, but mistakes two kinds of damage for a torn tail: a length that
 extends beyond the end of the log, and a kind that makes a fragment look like a leftover from an older log.
-`find_damage` detects both from the headers alone. Callers let it verify checksums only after RocksDB has reported an
-error.
+`find_damage` detects both from the headers alone. It verifies checksums only on request: for a repair, and after
+RocksDB has reported an error.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def logs_in_order(folder: Path) -> list[Path]:
 
 
 def rows_after(damage: Damage) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the rows of all column families that intact batches after the damage put. RocksDB skips these batches."""
+    """Yield the rows, of any column family, in the intact batches after the damage. RocksDB skips these batches."""
     logs = logs_in_order(damage.file.parent)
     for log in logs[logs.index(damage.file) :]:
         for batch in _intact_records(log, damage.intact_bytes if log == damage.file else 0):
@@ -115,7 +115,7 @@ def _intact_records(log: Path, start: int) -> Iterator[bytes]:
 
 
 def _put_rows(batch: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the rows that a batch puts.
+    """Yield the rows that a batch writes.
 
     A batch is a header, followed by changes. Each change is a tag, the number of the column family (omitted for the
     default family), the key and, unless the row is deleted, the value. Numbers are varints. The length of each key
@@ -193,7 +193,7 @@ def _is_zeroed_tail(rest: bytes, offset: int, fragment_bytes: int) -> bool:
 
 
 def crc32c(data: bytes) -> int:
-    """Return the CRC32C of up to 32 KiB. CRCs are linear: XOR the contributions of the bytes."""
+    """Return the CRC32C of up to 32 KiB. CRCs are linear, so the contributions of the bytes are XORed."""
     import numpy as np
 
     contributions, initial_contributions = _contributions()
@@ -204,7 +204,7 @@ def crc32c(data: bytes) -> int:
 
 @cache
 def _contributions() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return what each byte value, and the initial value, contributes to a checksum if n bytes follow: in row n."""
+    """Return what each byte value, and the initial value, contributes to a checksum. In row n, n bytes follow."""
     import numpy as np
 
     table = np.array(_crc_table(), np.uint32)
