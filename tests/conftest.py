@@ -7,8 +7,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
@@ -54,6 +56,19 @@ def shared_data() -> Path:
     if not (shared / "data").is_dir():
         pytest.skip(f"no real data in {shared}/data: set LOSTFOUND_SHARED to its parent folder")
     return shared / "data"
+
+
+@pytest.fixture(autouse=True)
+def uncached_loggers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let no logger keep the stderr of the test that configured it, which is closed when that test ends."""
+    configure = structlog.configure
+
+    def configure_uncached(**settings: Any) -> None:
+        configure(**settings | {"cache_logger_on_first_use": False})
+
+    monkeypatch.setattr(structlog, "configure", configure_uncached)
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
