@@ -279,6 +279,35 @@ def test_7_a_mirror_on_another_domain_is_not_a_move(session: Session) -> None:
     assert answer["status"] == "alive"
 
 
+def test_8_a_frozen_copy_of_a_neighbour_is_not_the_new_home(session: Session) -> None:
+    def mixed_page(url: str, fetch_time: str, **sentences: int) -> dict[str, Any]:
+        lines = [line for topic, count in sentences.items() for line in text(topic).splitlines()[:count]]
+        return {"url": f"https://a.example.org/{url}", "fetch_time": fetch_time, "html": f"<p>{' '.join(lines)}"}
+
+    session.write(
+        "1.jsonl",
+        crawl("a.example.org/x", TOPICS)
+        + jsonl(
+            mixed_page("x/a.html", "2026-01-01T00:00:00Z", alder=32),
+            mixed_page("x/b.html", "2026-01-01T00:00:00Z", alder=24, brooks=12),
+        ),
+    )
+    session.write(
+        "2.jsonl",
+        crawl("a.example.org/x", TOPICS, LATER)
+        + crawl("a.example.org/v1/x", TOPICS, LATER)
+        + jsonl(
+            mixed_page("v1/x/b.html", LATER, alder=24, brooks=12),
+            mixed_page("y/alder.html", LATER, alder=16, news=20),
+        ),
+    )
+    for sweep in "12":
+        assert session.run("ingest", f"{sweep}.jsonl", "--sweep", sweep).code == 0
+    (answer,) = session.json("find", "https://a.example.org/x/a.html")
+    assert answer["candidates"]
+    assert all(found["confidence"] < 0.5 for found in answer["candidates"] if "/v1/" in found["url"])
+
+
 def test_9_exact_and_near_copies_are_told_apart_in_one_call(session: Session) -> None:
     copies = [
         page("https://a.example.org/rivers-print.html", "rivers"),
