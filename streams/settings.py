@@ -114,6 +114,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer_seconds_max: Seconds
     results: list[Literal["near-duplicates", "clusters", "moves"]]
     moves_max: Count
+    snapshot_folder: Annotated[str, Meta(pattern=r"^(/.*)?$")]
+    snapshot_records: Annotated[int, Meta(ge=0)]
 
 
 class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -25,6 +25,7 @@ from streams.kafka.process_exit import end_process
 from streams.kafka.rows.worker_client import parse_worker_url, url_for
 from streams.kafka.wire import topics
 from streams.kafka.wire.broker import Broker
+from streams.kafka.wire.changelog_range import ChangelogRange
 from streams.kafka.wire.changelog_reader import ChangelogReader
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Topic
@@ -34,6 +35,7 @@ from streams.kafka.worker.faust_app import OPERATORS, App, build_app
 from streams.kafka.worker.file_limit import ensure_open_files
 from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.page_processor import PageProcessor
+from streams.kafka.worker.partition_snapshots import Snapshots
 from streams.kafka.worker.runner import Runner
 from streams.settings import Settings
 
@@ -111,7 +113,8 @@ async def _run(settings: Settings, broker: Broker, options: WorkerOptions, count
         sweep_log, changelog = SweepLog(broker, kafka, producer), ChangelogReader(broker, kafka)
         runner = Runner(settings, partitions, producer, sweep_log, changelog)
         url = options.url or url_for(options.host, port)
-        app = build_app(PageProcessor(runner), broker, options.data_dir, url, options.operators)
+        snapshots = Snapshots(kafka, partitions, ChangelogRange(broker, kafka), runner.metrics)
+        app = build_app(PageProcessor(runner), snapshots, broker, options.data_dir, url, options.operators)
         async with ConsumerLag(broker, kafka, counts) as lag:
             collection = Collection(runner, app, lag)
             server = Server(collection)
@@ -122,6 +125,7 @@ async def _run(settings: Settings, broker: Broker, options: WorkerOptions, count
                 app.wait_for_stopped(),
                 app.wait_until_refused(),
                 coordinate_commits(collection),
+                snapshots.run(),
             ]
             if publishes_moves:
                 coroutines.append(publish_moves(collection))

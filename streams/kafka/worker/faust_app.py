@@ -24,6 +24,7 @@ from streams.kafka.wire.packed_messages import VALUE_TYPES, Topic
 from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
 from streams.kafka.worker.faust_table import StateTable
 from streams.kafka.worker.page_processor import PageProcessor
+from streams.kafka.worker.partition_snapshots import Snapshots
 from streams.kafka.worker.runner import Message
 from streams.kafka.worker.session import Session
 
@@ -38,8 +39,8 @@ CHANGELOG_RECORDS_BUFFERED = 32  # per recovering partition; a record has at mos
 class App(faust.App):
     """A Faust app that starts and stops the resources of its agents."""
 
-    def __init__(self, page_processor: PageProcessor, name: str, **settings: Any) -> None:
-        self.page_processor, self.runner = page_processor, page_processor.runner
+    def __init__(self, page_processor: PageProcessor, snapshots: Snapshots, name: str, **settings: Any) -> None:
+        self.page_processor, self.runner, self.snapshots = page_processor, page_processor.runner, snapshots
         self.session = Session(self.runner.settings.kafka.session_seconds)
         super().__init__(name, **settings)
         self._refusal: StateIncompatible | None = None
@@ -108,13 +109,19 @@ class App(faust.App):
 
 
 def build_app(
-    page_processor: PageProcessor, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]
+    page_processor: PageProcessor,
+    snapshots: Snapshots,
+    broker: Broker,
+    data_dir: Path,
+    url: str,
+    operators: Sequence[str],
 ) -> App:
     """Return the app of a worker that other workers reach at `url`. `operators` is a subset of OPERATORS."""
     runner = page_processor.runner
     kafka, partition_count = runner.settings.kafka, runner.context.partition_count
     app = App(
         page_processor,
+        snapshots,
         kafka.prefix,
         broker=[f"kafka://{address.strip()}" for address in broker.bootstrap.split(",")],
         broker_credentials=_credentials(broker),

@@ -219,7 +219,7 @@ class Consumer(aiokafka.Consumer):
 
     async def _skip_expired(self, positions: Mapping[TP, int]) -> None:
         """Report messages that were deleted before they were read, and move on to the first remaining messages."""
-        earliest_offsets = await self.earliest_offsets(*positions)
+        earliest_offsets = await self.earliest_offsets(*positions)  # ends the process if they are of a changelog
         for tp, earliest_offset in earliest_offsets.items():
             if positions[tp] < earliest_offset:
                 await self._expire(tp, positions[tp], earliest_offset)
@@ -236,6 +236,14 @@ class Consumer(aiokafka.Consumer):
                 if self._seek_count != self._seek_count_at_fetch:
                     return
                 yield tp, message
+
+    async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
+        """Return the offset of the first message of each partition, which Faust requests before a recovery."""
+        offsets: Mapping[TP, int] = await super().earliest_offsets(*partitions)
+        for tp, offset in offsets.items():
+            if self._is_changelog_tp(tp):
+                self.app.snapshots.ensure_complete(tp.partition, offset)  # type: ignore[attr-defined]
+        return offsets
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Warn about stalled streams, except for changelogs, which no stream reads after recovery."""

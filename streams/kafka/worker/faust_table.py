@@ -21,6 +21,7 @@ from streams.kafka.wire.changelog_reader import epoch_of
 from streams.kafka.wire.packed_messages import Headers
 from streams.kafka.wire.producer import CHANGELOG_KEY
 from streams.kafka.worker.open_partitions import OpenPartitions
+from streams.kafka.worker.partition_snapshots import Snapshots
 
 log = structlog.get_logger(__name__)
 
@@ -74,12 +75,12 @@ class StateStore(Store[bytes, bytes]):
 
     async def on_rebalance(
         self,
-        assigned: set[TP],  # noqa: ARG002 - Faust's signature
+        assigned: set[TP],
         revoked: set[TP],
         newly_assigned: set[TP],
         generation_id: int = 0,  # noqa: ARG002 - Faust's signature
     ) -> None:
-        """Close revoked partitions, and open newly assigned partitions."""
+        """Close revoked partitions, and open assigned partitions, from snapshots if necessary."""
         changelog = self.table.changelog_topic.get_topic_name()
         self.partitions.active_numbers = frozenset(
             tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == changelog
@@ -88,8 +89,9 @@ class StateStore(Store[bytes, bytes]):
             async with self.partitions.locks[number]:
                 self.partitions.close(number)
             log.info("partition closed", partition=number)
+        snapshots: Snapshots = self.app.snapshots  # type: ignore[attr-defined]  # our App has snapshots
+        await snapshots.prepare({tp.partition for tp in assigned if tp.topic == changelog})
         for number in sorted(tp.partition for tp in newly_assigned if tp.topic == changelog):
-            self.partitions.open(number)
             log.info("partition opened", partition=number, active=number in self.partitions.active_numbers)
 
     def reset_state(self) -> None:

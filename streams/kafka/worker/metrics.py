@@ -49,6 +49,10 @@ class Metrics:
             buckets=BOUNDS_SECONDS,
             registry=self.registry,
         )
+        self.snapshots = self._counter("snapshots", "snapshots of partitions taken")
+        self.snapshots_failed = self._counter("snapshots_failed", "snapshots that could not be taken")
+        self.snapshots_restored = self._counter("snapshots_restored", "partitions restored from snapshots")
+        self.snapshots_unusable = self._counter("snapshots_unusable", "damaged or unsuitable snapshots not used")
         self.partitions = self._gauge("partitions", "open partitions", "role")
         self.ready = self._gauge("ready", "1 if partitions are assigned and recovered and the disk has room")
         self.disk_free = self._gauge("disk_free_bytes", "free space on the data folder's disk")

@@ -27,11 +27,15 @@ class OpenPartitions:
         self.recovered = False  # whether the active partitions have caught up with their changelogs
         self.locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)  # by partition number
 
+    def path(self, number: int) -> Path:
+        """Return the folder of a partition."""
+        return self.folder / "partitions" / str(number)
+
     def open(self, number: int) -> Partition:
         """Return a partition, opening it if necessary. Raise StateError if it cannot be opened."""
         assert 0 <= number < self.partition_count
         if number not in self.by_number:
-            store = Store(self.folder / "partitions" / str(number), self.partition_limits, memory=self.memory)
+            store = Store(self.path(number), self.partition_limits, memory=self.memory)
             self.by_number[number] = Partition(store, self.scheme, number, self.partition_count)
         return self.by_number[number]
 

@@ -1,0 +1,184 @@
+"""Snapshots of partitions: complete copies, each of which replaces the changelog up to its offset.
+
+    FOLDER/partial-00000007/        a snapshot that is being written, by the owner with this epoch
+    FOLDER/00000000000000012345/    a complete snapshot; the name is its offset in the changelog
+        snapshot.json               its description, with the size and the checksum of each file
+        000042.sst, ...
+
+A snapshot gets its final name once all of its files are on disk, so a crash never leaves an incomplete snapshot under
+such a name. The highest name is the newest snapshot. Unlike a file that names the newest, the names stay correct if a
+former owner of the partition continues to write: its snapshots have lower offsets. They are valid, too, because a
+worker writes only records to its store that precede the claim of the next owner.
+
+Tables never change, so tables that the previous snapshot contains are linked instead of copied if possible.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from state import disk_sync
+from state.errors import StateCorrupt, StateIncompatible
+from state.partition import Partition
+
+DESCRIPTION_FILE = "snapshot.json"
+_PARTIAL = "partial-"
+_HINT = "delete the folder of the snapshot; the worker then uses an older snapshot or the changelog"
+
+
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    size: int  # in bytes
+    sha256: str
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The description of a snapshot."""
+
+    partition: int
+    partition_count: int
+    scheme: str  # the id of the scheme
+    offset: int  # of the last changelog record that the snapshot contains
+    epoch: int
+    files: dict[str, File] = {}
+
+    @classmethod
+    def of(cls, partition: Partition, partition_count: int) -> Snapshot:
+        """Return the description, without files, of a snapshot of the partition as it is now."""
+        return cls(
+            partition=partition.number,
+            partition_count=partition_count,
+            scheme=partition.scheme.id,
+            offset=partition.offset,
+            epoch=partition.epoch,
+        )
+
+
+def list_offsets(folder: Path) -> list[int]:
+    """Return the offsets of all complete snapshots, newest first."""
+    names = (path.parent.name for path in folder.glob(f"*/{DESCRIPTION_FILE}"))
+    return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
+
+
+def path_of(folder: Path, offset: int) -> Path:
+    return folder / f"{offset:020}"
+
+
+def write(folder: Path, checkpoint: Path, snapshot: Snapshot) -> Path:
+    """Write a snapshot from a checkpoint of the partition's store, and return its folder.
+
+    A crash leaves a partial snapshot, which the next call removes. Raise OSError if the folder cannot be written.
+    """
+    for path in folder.glob(f"{_PARTIAL}*"):
+        if path.name <= _partial_name(snapshot.epoch):  # otherwise the next owner is writing it
+            shutil.rmtree(path)
+    target = path_of(folder, snapshot.offset)
+    if (target / DESCRIPTION_FILE).exists():
+        return target
+    shutil.rmtree(target, ignore_errors=True)
+    partial = folder / _partial_name(snapshot.epoch)
+    partial.mkdir(parents=True)
+    previous_folder, previous_files = _previous_files(folder)
+    files = {}
+    for source in sorted(checkpoint.iterdir()):
+        files[source.name] = file = _describe(source)
+        is_unchanged = previous_files.get(source.name) == file
+        _place(source, previous_folder / source.name if is_unchanged else source, partial / source.name)
+    description = msgspec.json.encode(msgspec.structs.replace(snapshot, files=files))
+    (partial / DESCRIPTION_FILE).write_bytes(description)
+    for path in (*partial.iterdir(), partial):
+        disk_sync.sync(path)
+    partial.rename(target)
+    disk_sync.sync(folder)
+    return target
+
+
+def _partial_name(epoch: int) -> str:
+    return f"{_PARTIAL}{epoch:010}"
+
+
+def _previous_files(folder: Path) -> tuple[Path, dict[str, File]]:
+    for offset in list_offsets(folder):
+        try:
+            return path_of(folder, offset), _read(path_of(folder, offset)).files
+        except (OSError, StateCorrupt):
+            continue
+    return folder, {}
+
+
+def _place(source: Path, linkable: Path, target: Path) -> None:
+    """Link a table from `linkable`, which has the same content as `source`. Copy the source if this is impossible."""
+    if source.suffix == ".sst":
+        try:
+            os.link(linkable, target)
+        except OSError:
+            pass  # another file system, or one without links
+        else:
+            return
+    shutil.copyfile(source, target)
+
+
+def restore(folder: Path, offset: int, target: Path, expected: Snapshot) -> Snapshot:
+    """Copy a snapshot to a new folder, and return its description. `expected` is that of the partition to restore.
+
+    Raise StateCorrupt if files are missing or damaged, and StateIncompatible if the snapshot is of a different
+    partition or scheme.
+    """
+    path = path_of(folder, offset)
+    snapshot = _read(path)
+    for name in ("partition", "partition_count", "scheme"):
+        if (actual := getattr(snapshot, name)) != (needed := getattr(expected, name)):
+            what = name.replace("_", " ")
+            message = f"the snapshot in {path} has the {what} {actual}, but {needed} is needed"
+            raise StateIncompatible(message, "use a separate kafka.snapshot_folder for each broker")
+    if snapshot.offset != offset:
+        raise StateCorrupt(f"the snapshot in {path} has the offset {snapshot.offset}", _HINT)
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name, file in snapshot.files.items():
+        try:
+            shutil.copyfile(path / name, target / name)
+        except FileNotFoundError as error:
+            raise StateCorrupt(f"the snapshot in {path} lacks the file {name}", _HINT) from error
+        if _describe(target / name) != file:
+            raise StateCorrupt(f"the snapshot in {path} is damaged: the file {name} has changed", _HINT)
+    for copy in (*target.iterdir(), target):
+        disk_sync.sync(copy)
+    return snapshot
+
+
+def _read(path: Path) -> Snapshot:
+    file = path / DESCRIPTION_FILE
+    try:
+        snapshot = msgspec.json.decode(file.read_bytes(), type=Snapshot)
+    except FileNotFoundError as error:
+        raise StateCorrupt(f"the snapshot in {path} has been removed", _HINT) from error
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and MsgspecError are ValueErrors
+        raise StateCorrupt(f"{file} is damaged: {error}", _HINT) from error
+    if unsafe_names := [name for name in snapshot.files if Path(name).name != name]:
+        raise StateCorrupt(f"{file} is damaged: {unsafe_names[0]!r} is not the name of a file", _HINT)
+    return snapshot
+
+
+def _describe(path: Path) -> File:
+    with path.open("rb") as file:
+        return File(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def remove_old(folder: Path, keep: int) -> int | None:
+    """Remove all but the newest `keep` snapshots. Return the offset of the oldest that remains, None if none does.
+
+    If a crash interrupts this, the next call removes the rest.
+    """
+    kept = list_offsets(folder)[:keep]
+    if not kept:
+        return None
+    for path in folder.iterdir():
+        if path.name.isdecimal() and int(path.name) < kept[-1]:
+            (path / DESCRIPTION_FILE).unlink(missing_ok=True)  # first, so that the rest is not taken for complete
+            shutil.rmtree(path)
+    return kept[-1]

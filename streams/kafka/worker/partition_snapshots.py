@@ -1,0 +1,185 @@
+"""Takes snapshots of the partitions that this worker owns, and restores partitions from snapshots.
+
+Without snapshots, a partition is recovered from its whole changelog. With snapshots in a shared folder, which all
+workers can read, the owner deletes the records before the older of the two snapshots that it keeps. If the newest
+snapshot is damaged, the older one and the remaining changelog are still complete.
+
+Faust silently starts at the first remaining record if a partition's own offset is before it. Therefore, `prepare`
+compares both before each recovery, and `ensure_complete` again when Faust has read the start of the changelog.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+import structlog
+from aiokafka.errors import KafkaError
+
+from state import snapshots
+from state.errors import StateError
+from state.partition import Partition
+from state.snapshots import Snapshot
+from streams.kafka.process_exit import end_process
+from streams.kafka.wire.changelog_range import ChangelogRange
+from streams.kafka.worker.metrics import Metrics
+from streams.kafka.worker.open_partitions import OpenPartitions
+from streams.settings import KafkaSettings
+
+POLL_SECONDS = 0.5
+RETRY_SECONDS = 60.0  # after a snapshot has failed, for example because the disk is full
+_SHARED_KEPT, _LOCAL_KEPT = 2, 1
+log = structlog.get_logger(__name__)
+
+
+class Snapshots:
+    """The snapshots of a worker's partitions."""
+
+    def __init__(
+        self, settings: KafkaSettings, partitions: OpenPartitions, changelog_range: ChangelogRange, metrics: Metrics
+    ) -> None:
+        self._partitions, self._range, self._metrics = partitions, changelog_range, metrics
+        self._records = settings.snapshot_records
+        self._is_shared = bool(settings.snapshot_folder)
+        folder = Path(settings.snapshot_folder) if self._is_shared else partitions.folder / "snapshots"
+        self._folder = folder / settings.prefix
+        self._checkpoints, self._restored = partitions.folder / "checkpoints", partitions.folder / "restored"
+        for temporary in (self._checkpoints, self._restored):
+            shutil.rmtree(temporary, ignore_errors=True)  # left by a kill
+        self._newest: dict[int, int] = {}  # the offset of the newest known snapshot, by partition
+        self._retry_time = 0.0
+
+    def folder(self, number: int) -> Path:
+        """Return the folder with the snapshots of a partition."""
+        return self._folder / str(number)
+
+    async def run(self) -> None:
+        """Take snapshots until cancelled."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            for number in sorted(self._partitions.active_numbers):
+                if time.monotonic() >= self._retry_time:
+                    await self._take_if_due(number)
+
+    async def _take_if_due(self, number: int) -> None:
+        try:
+            if await self._is_due(number) and await self._take(number):
+                await self._trim(number)
+        except (OSError, StateError, KafkaError, TimeoutError) as error:
+            self._retry_time = time.monotonic() + RETRY_SECONDS
+            self._metrics.snapshots_failed.inc()
+            log.warning("snapshot failed", partition=number, error=str(error) or repr(error))
+
+    async def _is_due(self, number: int) -> bool:
+        partition = self._partitions.recovered_partition(number)
+        if not self._records or partition is None or not partition.is_claimed:
+            return False
+        offset = partition.offset
+        if offset - self._newest.get(number, -1) < self._records:
+            return False
+        # The partition may have had another owner in the meantime.
+        offsets = await asyncio.to_thread(snapshots.list_offsets, self.folder(number))
+        self._newest[number] = offsets[0] if offsets else -1
+        return offset - self._newest[number] >= self._records
+
+    async def _take(self, number: int) -> bool:
+        """Take a snapshot, unless this worker has just lost the partition."""
+        checkpoint = self._checkpoints / str(number)
+        await asyncio.to_thread(_clear, checkpoint)
+        async with self._partitions.locks[number]:
+            partition = self._partitions.recovered_partition(number)
+            if partition is None or not partition.is_claimed:
+                return False
+            snapshot = Snapshot.of(partition, self._partitions.partition_count)
+            await asyncio.to_thread(partition.store.checkpoint, checkpoint)
+        try:
+            await asyncio.to_thread(snapshots.write, self.folder(number), checkpoint, snapshot)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, checkpoint, ignore_errors=True)
+        self._newest[number] = snapshot.offset
+        self._metrics.snapshots.inc()
+        log.info("snapshot taken", partition=number, offset=snapshot.offset)
+        return True
+
+    async def _trim(self, number: int) -> None:
+        """Remove old snapshots and, if all workers can read the remaining ones, the records before them."""
+        kept = _SHARED_KEPT if self._is_shared else _LOCAL_KEPT
+        offset = await asyncio.to_thread(snapshots.remove_old, self.folder(number), kept)
+        if self._is_shared and offset is not None:
+            # The record at this offset remains, because Faust starts there and skips it.
+            await self._range.trim(number, offset)
+
+    async def prepare(self, numbers: Collection[int]) -> None:
+        """Open partitions, from snapshots if they lack deleted records or are far behind the newest snapshot.
+
+        Raise StateError if a partition lacks deleted records and there is no intact snapshot.
+        """
+        ranges = await self._range.read(numbers)
+        for number in sorted(numbers):
+            async with self._partitions.locks[number]:
+                await self._prepare(number, ranges[number])
+
+    async def _prepare(self, number: int, records: range) -> None:
+        partition = self._partitions.open(number)
+        own_offset, expected = partition.offset, Snapshot.of(partition, self._partitions.partition_count)
+        is_incomplete = not _is_complete(own_offset, records.start)
+        for offset in await asyncio.to_thread(snapshots.list_offsets, self.folder(number)):
+            if offset <= own_offset or (offset - own_offset < self._records and not is_incomplete):
+                break
+            # A snapshot after the end is that of an earlier collection with the same prefix.
+            if offset in records and await self._restore(number, offset, expected):
+                return
+        if is_incomplete:
+            raise StateError(
+                f"the changelog of partition {number} starts at offset {records.start}, but the partition ends at"
+                f" offset {own_offset}, and {self.folder(number)} has no intact snapshot that fills the gap",
+                "check that kafka.snapshot_folder is the folder that all workers share; the log names each damaged"
+                " snapshot",
+            )
+
+    async def _restore(self, number: int, offset: int, expected: Snapshot) -> bool:
+        """Replace an open partition by a snapshot. Return False if the snapshot cannot be used."""
+        started = time.monotonic()
+        copy = self._restored / str(number)
+        try:
+            await asyncio.to_thread(snapshots.restore, self.folder(number), offset, copy, expected)
+        except StateError as error:
+            self._metrics.snapshots_unusable.inc()
+            log.warning("snapshot not used", partition=number, offset=offset, error=str(error))
+            await asyncio.to_thread(_clear, copy)
+            return False
+        self._partitions.close(number)
+        target = self._partitions.path(number)
+        await asyncio.to_thread(shutil.rmtree, target)
+        copy.rename(target)
+        partition = self._partitions.open(number)
+        assert partition.offset == offset
+        self._metrics.snapshots_restored.inc()
+        seconds = round(time.monotonic() - started, 1)
+        log.info("partition restored from a snapshot", partition=number, offset=offset, seconds=seconds)
+        return True
+
+    def ensure_complete(self, number: int, start: int) -> None:
+        """End the process if records that an open partition lacks have been deleted since `prepare`."""
+        partition: Partition | None = self._partitions.by_number.get(number)
+        if partition is not None and not _is_complete(partition.offset, start):
+            fields = {"partition": number, "offset": partition.offset, "start": start}
+            log.error("changelog records were deleted before they were read", **fields)
+            end_process()
+
+
+def _is_complete(offset: int, start: int) -> bool:
+    """Return whether a partition with this offset lacks no record before the start of its changelog.
+
+    Faust starts at the record at the partition's offset, so this record must exist, too.
+    """
+    return start <= max(offset, 0)
+
+
+def _clear(folder: Path) -> None:
+    """Remove a folder, and create its parent."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)

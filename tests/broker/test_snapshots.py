@@ -1,0 +1,105 @@
+"""Test snapshots on a real broker: a worker without its folder continues from a snapshot and the rest of a changelog
+that was trimmed, also if it is killed while it takes a snapshot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from state import snapshots
+from tests.broker.running import Collection
+from tests.broker.test_worker import SWEEPS, publish_all, wait_for
+
+PARTITIONS = 2
+RECORDS = 3  # between two snapshots
+
+
+@pytest.fixture
+def collection(make_collection: Callable[..., Any], tmp_path: Path) -> Collection:
+    """A collection with a shared snapshot folder."""
+    collection: Collection = make_collection(PARTITIONS, take_pages=4)
+    settings = f'\n[kafka]\nsnapshot_folder = "{tmp_path / "shared"}"\nsnapshot_records = {RECORDS}\n'
+    text = collection.config.read_text()
+    collection.config.write_text(text.replace("\n[kafka]\n", settings))
+    return collection
+
+
+def folder(collection: Collection, number: int) -> Path:
+    return collection.folder / "shared" / collection.prefix / str(number)
+
+
+def starts(collection: Collection) -> list[int]:
+    """Return the offset of the first record of each changelog."""
+
+    async def read_offsets() -> list[int]:
+        consumer = AIOKafkaConsumer(bootstrap_servers=collection.bootstrap)
+        await consumer.start()
+        try:
+            topic = f"{collection.prefix}-state-changelog"
+            partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+            offsets = await consumer.beginning_offsets(partitions)
+            return [offsets[partition] for partition in partitions]
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(read_offsets())
+
+
+def ingest_and_trim(collection: Collection) -> None:
+    """Ingest everything with one worker, and end it once both changelogs are trimmed."""
+    publish_all(collection)
+    url = collection.serve("a")
+    collection.wait_until_committed(url, len(SWEEPS))
+    wait_for(lambda: min(starts(collection)) > 0)
+    collection.stop()
+
+
+def test_a_deleted_folder_is_restored_from_a_snapshot_and_a_trimmed_changelog(
+    collection: Collection, embedded: Callable[..., Any]
+) -> None:
+    ingest_and_trim(collection)
+    shutil.rmtree(collection.folder / "a")
+    collection.run_workers("a", "b")
+    assert collection.clusters("a", "b") == embedded(SWEEPS)
+    collection.check("a", "b")
+    logs = "".join((collection.folder / f"{name}.log").read_text() for name in "ab")
+    assert "partition restored from a snapshot" in logs
+
+
+def test_without_snapshots_a_trimmed_changelog_is_refused(collection: Collection) -> None:
+    ingest_and_trim(collection)
+    shutil.rmtree(collection.folder / "a")
+    shutil.rmtree(collection.folder / "shared")
+    worker = collection.worker("a", "--until-idle")
+    assert worker.wait(90) == 4
+    assert "has no intact snapshot that fills the gap" in (collection.folder / "a.log").read_text()
+
+
+def test_a_worker_killed_during_snapshots_loses_nothing(collection: Collection, embedded: Callable[..., Any]) -> None:
+    publish_all(collection)
+    for count in (1, 2):
+        worker = collection.worker("a")
+        wait_for(partial(has_partial_or_several, collection, count))
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        shutil.rmtree(collection.folder / "a")
+    collection.run_workers("a", "b")
+    assert collection.clusters("a", "b") == embedded(SWEEPS)
+    collection.check("a", "b")
+
+
+def has_partial_or_several(collection: Collection, count: int) -> bool:
+    """Return whether a snapshot is being written, or all partitions have at least `count` snapshots."""
+    folders = [folder(collection, number) for number in range(PARTITIONS)]
+    if any(path for each in folders for path in each.glob("partial-*")):
+        return True
+    return min(len(snapshots.list_offsets(each)) for each in folders) >= count
