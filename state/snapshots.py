@@ -87,7 +87,7 @@ def write(folder: Path, checkpoint: Path, snapshot: Snapshot) -> Path:
     for source in sorted(checkpoint.iterdir()):
         files[source.name] = file = _describe(source)
         is_unchanged = previous_files.get(source.name) == file
-        _place(source, previous_folder / source.name if is_unchanged else source, partial / source.name)
+        _link_or_copy(source, previous_folder / source.name if is_unchanged else source, partial / source.name)
     description = msgspec.json.encode(msgspec.structs.replace(snapshot, files=files))
     (partial / DESCRIPTION_FILE).write_bytes(description)
     for path in (*partial.iterdir(), partial):
@@ -110,7 +110,7 @@ def _previous_files(folder: Path) -> tuple[Path, dict[str, File]]:
     return folder, {}
 
 
-def _place(source: Path, linkable: Path, target: Path) -> None:
+def _link_or_copy(source: Path, linkable: Path, target: Path) -> None:
     """Link a table from `linkable`, which has the same content as `source`. Copy the source if this is impossible."""
     if source.suffix == ".sst":
         try:
@@ -174,11 +174,11 @@ def remove_old(folder: Path, keep: int) -> int | None:
 
     If a crash interrupts this, the next call removes the rest.
     """
-    kept = list_offsets(folder)[:keep]
-    if not kept:
+    remaining = list_offsets(folder)[:keep]
+    if not remaining:
         return None
     for path in folder.iterdir():
-        if path.name.isdecimal() and int(path.name) < kept[-1]:
+        if path.name.isdecimal() and int(path.name) < remaining[-1]:
             (path / DESCRIPTION_FILE).unlink(missing_ok=True)  # first, so that the rest is not taken for complete
             shutil.rmtree(path)
-    return kept[-1]
+    return remaining[-1]

@@ -35,7 +35,7 @@ from streams.kafka.worker.faust_app import OPERATORS, App, build_app
 from streams.kafka.worker.file_limit import ensure_open_files
 from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.page_processor import PageProcessor
-from streams.kafka.worker.partition_snapshots import Snapshots
+from streams.kafka.worker.partition_snapshots import Snapshots, check_folder
 from streams.kafka.worker.runner import Runner
 from streams.settings import Settings
 
@@ -58,9 +58,9 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     """Run a worker until SIGINT or SIGTERM or, with `until_idle`, until all messages are processed.
 
-    Raise InputError for an invalid option, an unreachable broker, unsuitable topics or a low limit on open files, and
-    StateError for a data folder that cannot be used. Faust's threads may outlive these errors, so the caller must
-    exit with `end_process`.
+    Raise InputError for an invalid option, an unreachable broker, unsuitable topics, a missing snapshot folder or a
+    low limit on open files, and StateError for a data folder that cannot be used. Faust's threads may outlive these
+    errors, so the caller must exit with `end_process`.
     """
     unknown = sorted(set(options.operators) - set(OPERATORS))
     if unknown or not options.operators:
@@ -71,6 +71,7 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times would double the length of /metrics
     ensure_open_files(settings.server)
     kafka = settings.kafka
+    check_folder(kafka)
     _lock_folder(options.data_dir)
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
@@ -114,7 +115,7 @@ async def _run(settings: Settings, broker: Broker, options: WorkerOptions, count
         runner = Runner(settings, partitions, producer, sweep_log, changelog)
         url = options.url or url_for(options.host, port)
         snapshots = Snapshots(kafka, partitions, ChangelogRange(broker, kafka), runner.metrics)
-        app = build_app(PageProcessor(runner), snapshots, broker, options.data_dir, url, options.operators)
+        app = build_app(PageProcessor(runner), snapshots, broker, url, options.operators)
         async with ConsumerLag(broker, kafka, counts) as lag:
             collection = Collection(runner, app, lag)
             server = Server(collection)

@@ -28,6 +28,7 @@ def collection(make_collection: Callable[..., Any], tmp_path: Path) -> Collectio
     """A collection with a shared snapshot folder."""
     collection: Collection = make_collection(PARTITIONS, take_pages=4)
     settings = f'\n[kafka]\nsnapshot_folder = "{tmp_path / "shared"}"\nsnapshot_records = {RECORDS}\n'
+    (tmp_path / "shared").mkdir()
     text = collection.config.read_text()
     collection.config.write_text(text.replace("\n[kafka]\n", settings))
     return collection
@@ -78,7 +79,7 @@ def test_a_deleted_folder_is_restored_from_a_snapshot_and_a_trimmed_changelog(
 def test_without_snapshots_a_trimmed_changelog_is_refused(collection: Collection) -> None:
     ingest_and_trim(collection)
     shutil.rmtree(collection.folder / "a")
-    shutil.rmtree(collection.folder / "shared")
+    shutil.rmtree(collection.folder / "shared" / collection.prefix)
     worker = collection.worker("a", "--until-idle")
     assert worker.wait(90) == 4
     assert "has no intact snapshot that fills the gap" in (collection.folder / "a.log").read_text()
@@ -100,6 +101,6 @@ def test_a_worker_killed_during_snapshots_loses_nothing(collection: Collection, 
 def has_partial_or_several(collection: Collection, count: int) -> bool:
     """Return whether a snapshot is being written, or all partitions have at least `count` snapshots."""
     folders = [folder(collection, number) for number in range(PARTITIONS)]
-    if any(path for each in folders for path in each.glob("partial-*")):
+    if any(path for parent in folders for path in parent.glob("partial-*")):
         return True
-    return min(len(snapshots.list_offsets(each)) for each in folders) >= count
+    return min(len(snapshots.list_offsets(parent)) for parent in folders) >= count

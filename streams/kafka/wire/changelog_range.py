@@ -35,7 +35,7 @@ class ChangelogRange:
                 ends = await consumer.end_offsets(topic_partitions)
             finally:
                 await consumer.stop()
-        return {each.partition: range(starts[each], ends[each]) for each in topic_partitions}
+        return {key.partition: range(start, ends[key]) for key, start in starts.items()}
 
     async def trim(self, partition: int, offset: int) -> None:
         """Delete the records before an offset. Raise KafkaError or TimeoutError on failure."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -109,12 +108,7 @@ class App(faust.App):
 
 
 def build_app(
-    page_processor: PageProcessor,
-    snapshots: Snapshots,
-    broker: Broker,
-    data_dir: Path,
-    url: str,
-    operators: Sequence[str],
+    page_processor: PageProcessor, snapshots: Snapshots, broker: Broker, url: str, operators: Sequence[str]
 ) -> App:
     """Return the app of a worker that other workers reach at `url`. `operators` is a subset of OPERATORS."""
     runner = page_processor.runner
@@ -125,7 +119,7 @@ def build_app(
         kafka.prefix,
         broker=[f"kafka://{address.strip()}" for address in broker.bootstrap.split(",")],
         broker_credentials=_credentials(broker),
-        datadir=str(data_dir / "faust"),
+        datadir=str(runner.partitions.folder / "faust"),
         canonical_url=url,
         Table=StateTable,
         web_enabled=False,

@@ -23,6 +23,7 @@ from state import snapshots
 from state.errors import StateError
 from state.partition import Partition
 from state.snapshots import Snapshot
+from streams.errors import InputError
 from streams.kafka.process_exit import end_process
 from streams.kafka.wire.changelog_range import ChangelogRange
 from streams.kafka.worker.metrics import Metrics
@@ -33,6 +34,13 @@ POLL_SECONDS = 0.5
 RETRY_SECONDS = 60.0  # after a snapshot has failed, for example because the disk is full
 _SHARED_KEPT, _LOCAL_KEPT = 2, 1
 log = structlog.get_logger(__name__)
+
+
+def check_folder(settings: KafkaSettings) -> None:
+    """Raise InputError if a shared folder is configured but absent, for example because it is not mounted."""
+    if settings.snapshot_folder and not Path(settings.snapshot_folder).is_dir():
+        message = f"the folder {settings.snapshot_folder} for snapshots does not exist"
+        raise InputError(message, "mount or create the folder, or change kafka.snapshot_folder")
 
 
 class Snapshots:
@@ -106,8 +114,8 @@ class Snapshots:
 
     async def _trim(self, number: int) -> None:
         """Remove old snapshots and, if all workers can read the remaining ones, the records before them."""
-        kept = _SHARED_KEPT if self._is_shared else _LOCAL_KEPT
-        offset = await asyncio.to_thread(snapshots.remove_old, self.folder(number), kept)
+        count = _SHARED_KEPT if self._is_shared else _LOCAL_KEPT
+        offset = await asyncio.to_thread(snapshots.remove_old, self.folder(number), count)
         if self._is_shared and offset is not None:
             # The record at this offset remains, because Faust starts there and skips it.
             await self._range.trim(number, offset)

@@ -16,6 +16,7 @@ from state.changes import Changes
 from state.errors import StateError
 from state.families import Family
 from state.partition import Partition
+from streams.errors import InputError
 from streams.kafka.worker import partition_snapshots as module
 from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import OpenPartitions
@@ -82,6 +83,13 @@ class Worker:
 @pytest.fixture
 def changelog() -> FakeRange:
     return FakeRange()
+
+
+def test_a_shared_folder_that_is_not_mounted_is_refused(tmp_path: Path) -> None:
+    module.check_folder(msgspec.structs.replace(SETTINGS.kafka, snapshot_folder=""))
+    module.check_folder(msgspec.structs.replace(SETTINGS.kafka, snapshot_folder=str(tmp_path)))
+    with pytest.raises(InputError, match="does not exist"):
+        module.check_folder(msgspec.structs.replace(SETTINGS.kafka, snapshot_folder=str(tmp_path / "absent")))
 
 
 def test_the_owner_takes_a_snapshot_after_each_interval(tmp_path: Path, changelog: FakeRange) -> None:
