@@ -18,6 +18,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -82,12 +84,12 @@ def write(folder: Path, checkpoint: Path, snapshot: Snapshot) -> Path:
     shutil.rmtree(target, ignore_errors=True)
     partial = folder / _partial_name(snapshot.epoch)
     partial.mkdir(parents=True)
-    previous_folder, previous_files = _previous_files(folder)
+    previous = [path_of(folder, offset) for offset in list_offsets(folder)[:1]]
     files = {}
     for source in sorted(checkpoint.iterdir()):
         files[source.name] = file = _describe(source)
-        is_unchanged = previous_files.get(source.name) == file
-        _link_or_copy(source, previous_folder / source.name if is_unchanged else source, partial / source.name)
+        candidates = [path / source.name for path in previous if _is_intact(path / source.name, file)]
+        _link_or_copy(source, [*candidates, source], partial / source.name)
     description = msgspec.json.encode(msgspec.structs.replace(snapshot, files=files))
     (partial / DESCRIPTION_FILE).write_bytes(description)
     for path in (*partial.iterdir(), partial):
@@ -101,24 +103,21 @@ def _partial_name(epoch: int) -> str:
     return f"{_PARTIAL}{epoch:010}"
 
 
-def _previous_files(folder: Path) -> tuple[Path, dict[str, File]]:
-    for offset in list_offsets(folder):
-        try:
-            return path_of(folder, offset), _read(path_of(folder, offset)).files
-        except (OSError, StateCorrupt):
-            continue
-    return folder, {}
+def _is_intact(path: Path, file: File) -> bool:
+    """Return whether a file has this content now. If it was damaged, the next snapshot must not contain it."""
+    try:
+        return path.stat().st_size == file.size and _describe(path) == file
+    except OSError:
+        return False
 
 
-def _link_or_copy(source: Path, linkable: Path, target: Path) -> None:
-    """Link a table from `linkable`, which has the same content as `source`. Copy the source if this is impossible."""
+def _link_or_copy(source: Path, candidates: Iterable[Path], target: Path) -> None:
+    """Link a table from a candidate, which has the same content as `source`; if this is impossible, copy it."""
     if source.suffix == ".sst":
-        try:
-            os.link(linkable, target)
-        except OSError:
-            pass  # another file system, or one without links
-        else:
-            return
+        for candidate in candidates:
+            with suppress(OSError):  # another file system, or one without links
+                os.link(candidate, target)
+                return
     shutil.copyfile(source, target)
 
 

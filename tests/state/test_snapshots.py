@@ -137,6 +137,19 @@ def test_unchanged_tables_are_linked_to_the_previous_snapshot(partition: Partiti
     assert {name: (second / name).stat().st_ino for name in tables} == tables
 
 
+def test_a_damaged_table_is_not_linked_to_the_next_snapshot(partition: Partition, tmp_path: Path) -> None:
+    folder = tmp_path / "snapshots"
+    put(partition, b"a")
+    table = next(take(partition, folder).glob("*.sst"))
+    content = table.read_bytes()
+    table.unlink()  # so that the link in the partition stays intact
+    table.write_bytes(content)
+    flip(table)
+    put(partition, b"b")
+    take(partition, folder)
+    assert snapshots.restore(folder, 1, tmp_path / "restored", Snapshot.of(partition, COUNT)).offset == 1
+
+
 def test_a_folder_without_links_gets_copies(
     partition: Partition, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

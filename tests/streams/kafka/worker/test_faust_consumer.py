@@ -100,6 +100,28 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0)
 
 
+def test_a_recovery_and_a_fetch_check_that_no_changelog_records_were_deleted_unread() -> None:
+    async def run() -> None:
+        checked: list[tuple[int, int]] = []
+        thread = FakeThread({PAGES: 5, LINKS: 5}, {PAGES: 9, LINKS: 9})
+        thread.starts = {PAGES: 7, LINKS: 7}
+        async with consuming(thread) as (consumer, _):
+            app: Any = consumer.app
+            app.snapshots = SimpleNamespace(ensure_complete=lambda *start: checked.append(start))
+            app.report_expired = nothing
+            consumer._is_changelog_tp = lambda tp: tp == LINKS  # type: ignore[method-assign]
+            assert await consumer.earliest_offsets(PAGES, LINKS) == {PAGES: 7, LINKS: 7}
+            assert checked == [(0, 7)]
+            thread.offsets[PAGES] = 7
+            await until(lambda: checked == [(0, 7)] * 2)
+
+    asyncio.run(run())
+
+
+async def nothing(*_: object) -> None:
+    pass
+
+
 @pytest.mark.parametrize("committed", [3, None])
 def test_all_messages_after_the_position_of_a_seek_are_delivered_again(committed: int | None) -> None:
     async def run() -> None:
