@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
+import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from state import snapshots
 from tests.broker.running import Collection
-from tests.broker.test_worker import SWEEPS, publish_all, wait_for
+from tests.broker.test_worker import SWEEPS, end_offsets, wait_for
 
 PARTITIONS = 2
-RECORDS = 3  # between two snapshots
+SECONDS_MAX = 90.0
+RECORDS = 1  # between two snapshots
 
 
 @pytest.fixture
@@ -57,11 +58,19 @@ def starts(collection: Collection) -> list[int]:
 
 def ingest_and_trim(collection: Collection) -> None:
     """Ingest everything with one worker, and end it once both changelogs are trimmed."""
-    publish_all(collection)
     url = collection.serve("a")
-    collection.wait_until_committed(url, len(SWEEPS))
+    for count, (name, path) in enumerate(SWEEPS.items(), start=1):
+        collection("publish", path, "--sweep", name)
+        collection.wait_until_committed(url, count)
+        wait_for(lambda: newest(collection) == [end - 1 for end in end_offsets(collection, "state-changelog")])
     wait_for(lambda: min(starts(collection)) > 0)
     collection.stop()
+
+
+def newest(collection: Collection) -> list[int]:
+    """Return the offset of the newest snapshot of each partition, or -1."""
+    folders = [folder(collection, number) for number in range(PARTITIONS)]
+    return [next(iter(snapshots.list_offsets(path)), -1) for path in folders]
 
 
 def test_a_deleted_folder_is_restored_from_a_snapshot_and_a_trimmed_changelog(
@@ -86,10 +95,14 @@ def test_without_snapshots_a_trimmed_changelog_is_refused(collection: Collection
 
 
 def test_a_worker_killed_during_snapshots_loses_nothing(collection: Collection, embedded: Callable[..., Any]) -> None:
-    publish_all(collection)
-    for count in (1, 2):
+    for name, path in SWEEPS.items():
+        collection("publish", path, "--sweep", name)
+        offsets = newest(collection)
         worker = collection.worker("a")
-        wait_for(partial(has_partial_or_several, collection, count))
+        deadline = time.monotonic() + SECONDS_MAX
+        while not is_being_written(collection) and newest(collection) == offsets:
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
         worker.send_signal(signal.SIGKILL)
         worker.wait()
         shutil.rmtree(collection.folder / "a")
@@ -98,9 +111,6 @@ def test_a_worker_killed_during_snapshots_loses_nothing(collection: Collection, 
     collection.check("a", "b")
 
 
-def has_partial_or_several(collection: Collection, count: int) -> bool:
-    """Return whether a snapshot is being written, or all partitions have at least `count` snapshots."""
-    folders = [folder(collection, number) for number in range(PARTITIONS)]
-    if any(path for parent in folders for path in parent.glob("partial-*")):
-        return True
-    return min(len(snapshots.list_offsets(parent)) for parent in folders) >= count
+def is_being_written(collection: Collection) -> bool:
+    """Return whether a worker is writing a snapshot."""
+    return any(path for number in range(PARTITIONS) for path in folder(collection, number).glob("partial-*"))
