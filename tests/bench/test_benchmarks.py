@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench import engine, exact, recrawl
+from bench import engine, exact, recovery, recrawl
 from bench.generator import Shape
 from bench.measure import in_child
 from state.scheme import Scheme
@@ -51,6 +51,13 @@ def test_the_engine_is_measured_over_sweeps() -> None:
     assert first["new"] > 100
     assert (second["new"], second["unchanged"]) == (0, 200)
     assert figures["near"] > 0
+
+
+def test_recovery_is_measured_from_a_changelog_and_from_a_snapshot() -> None:
+    figures = recovery.recovery(50)
+    assert figures["changelog_records"] > 0
+    assert figures["snapshot_bytes"] > 0
+    assert all(figures[name]["seconds"] > 0 for name in ("replay", "take", "restore"))
 
 
 def test_html_is_compared_with_the_parser() -> None:

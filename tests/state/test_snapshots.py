@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from state import snapshots
+from state import disk_sync, snapshots
 from state.changes import Changes
 from state.errors import StateCorrupt, StateIncompatible
 from state.families import Family
@@ -61,7 +63,8 @@ def test_every_damaged_or_missing_file_is_found(partition: Partition, tmp_path: 
     names = sorted(path.name for path in intact.iterdir())
     assert len(names) > 4
     for name in names:
-        for number, damage in enumerate((flip, cut, Path.unlink)):
+        damages: list[Callable[[Path], object]] = [flip, cut, Path.unlink]
+        for number, damage in enumerate(damages):
             folder = tmp_path / f"{name}-{number}"
             shutil.copytree(intact, folder / intact.name)
             damage(folder / intact.name / name)
@@ -110,7 +113,7 @@ def test_a_partial_snapshot_is_not_listed_and_is_removed_by_the_next_owner(
     folder = tmp_path / "snapshots"
     put(partition, b"key", epoch=2)
     with monkeypatch.context() as patch:
-        patch.setattr(snapshots.disk_sync, "sync", raise_error)
+        patch.setattr(disk_sync, "sync", raise_error)
         with pytest.raises(OSError, match="killed"):
             take(partition, folder)
     (folder / "partial-0000000009").mkdir()
@@ -154,7 +157,7 @@ def test_a_folder_without_links_gets_copies(
     partition: Partition, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(partition, b"a")
-    monkeypatch.setattr(snapshots.os, "link", lambda *_: raise_error(tmp_path))
+    monkeypatch.setattr(os, "link", lambda *_: raise_error(tmp_path))
     take(partition, tmp_path / "snapshots")
     assert snapshots.restore(tmp_path / "snapshots", 0, tmp_path / "restored", Snapshot.of(partition, COUNT))
 
