@@ -32,6 +32,7 @@ from streams.settings import KafkaSettings
 
 POLL_SECONDS = 0.5
 RETRY_SECONDS = 60.0  # after a snapshot has failed, for example because the disk is full
+PAUSE_FACTOR = 9  # a pause after each snapshot, so that snapshots take at most a tenth of the time
 _SHARED_KEPT, _LOCAL_KEPT = 2, 1
 log = structlog.get_logger(__name__)
 
@@ -58,7 +59,7 @@ class Snapshots:
         for temporary in (self._checkpoints, self._restored):
             shutil.rmtree(temporary, ignore_errors=True)  # left by a kill
         self._newest: dict[int, int] = {}  # the offset of the newest known snapshot, by partition
-        self._retry_time = 0.0
+        self._next_time = 0.0  # of the monotonic clock; no snapshot is taken before
 
     def folder(self, number: int) -> Path:
         """Return the folder with the snapshots of a partition."""
@@ -69,15 +70,17 @@ class Snapshots:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             for number in sorted(self._partitions.active_numbers):
-                if time.monotonic() >= self._retry_time:
+                if time.monotonic() >= self._next_time:
                     await self._take_if_due(number)
 
     async def _take_if_due(self, number: int) -> None:
+        started = time.monotonic()
         try:
             if await self._is_due(number) and await self._take(number):
                 await self._trim(number)
+                self._next_time = time.monotonic() + PAUSE_FACTOR * (time.monotonic() - started)
         except (OSError, StateError, KafkaError, TimeoutError) as error:
-            self._retry_time = time.monotonic() + RETRY_SECONDS
+            self._next_time = time.monotonic() + RETRY_SECONDS
             self._metrics.snapshots_failed.inc()
             log.warning("snapshot failed", partition=number, error=str(error) or repr(error))
 

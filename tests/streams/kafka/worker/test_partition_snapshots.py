@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,23 @@ def test_a_worker_that_does_not_own_the_partition_takes_no_snapshot(tmp_path: Pa
     assert worker.take_if_due() == []
     worker.partitions.active_numbers = frozenset()
     assert worker.take_if_due() == []
+
+
+def test_snapshots_take_at_most_a_tenth_of_the_time(
+    tmp_path: Path, changelog: FakeRange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_once = snapshot_files.write
+
+    def write_slowly(*arguments: Any) -> Path:
+        time.sleep(0.2)
+        return write_once(*arguments)
+
+    worker = Worker(tmp_path / "a", changelog, None)
+    worker.prepare()
+    worker.append(RECORDS)
+    monkeypatch.setattr(snapshot_files, "write", write_slowly)
+    worker.take_if_due()
+    assert worker.snapshots._next_time > time.monotonic() + 9 * 0.19
 
 
 def test_without_an_interval_no_snapshots_are_taken(tmp_path: Path, changelog: FakeRange) -> None:
@@ -249,6 +267,6 @@ def test_a_failed_snapshot_is_counted_and_tried_again_later(
         patch.setattr(snapshot_files, "write", fail)
         assert worker.take_if_due() == []
     assert worker.count("snapshots_failed") == 1
-    assert worker.snapshots._retry_time > 0.0
+    assert worker.snapshots._next_time > time.monotonic() + 50.0
     assert changelog.offsets[0] == 0
     assert worker.take_if_due() == [RECORDS - 1]
