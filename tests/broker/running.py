@@ -147,6 +147,14 @@ class Collection:
         self.running: list[subprocess.Popen[bytes]] = []
         self("topics", "create", "--partitions", partitions)
 
+    def share_snapshots(self, records: int) -> Path:
+        """Make all workers take a snapshot after this number of records, in a shared folder, and return the folder."""
+        folder = self.folder / "shared"
+        folder.mkdir()
+        settings = f'\n[kafka]\nsnapshot_folder = "{folder}"\nsnapshot_records = {records}\n'
+        self.config.write_text(self.config.read_text().replace("\n[kafka]\n", settings))
+        return folder
+
     def __call__(self, *arguments: object, code: int = 0) -> str:
         """Run a command on the broker, and return its output."""
         process = subprocess.run(

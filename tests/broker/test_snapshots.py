@@ -25,13 +25,10 @@ RECORDS = 1  # between two snapshots
 
 
 @pytest.fixture
-def collection(make_collection: Callable[..., Any], tmp_path: Path) -> Collection:
+def collection(make_collection: Callable[..., Any]) -> Collection:
     """A collection with a shared snapshot folder."""
     collection: Collection = make_collection(PARTITIONS, take_pages=4)
-    settings = f'\n[kafka]\nsnapshot_folder = "{tmp_path / "shared"}"\nsnapshot_records = {RECORDS}\n'
-    (tmp_path / "shared").mkdir()
-    text = collection.config.read_text()
-    collection.config.write_text(text.replace("\n[kafka]\n", settings))
+    collection.share_snapshots(RECORDS)
     return collection
 
 

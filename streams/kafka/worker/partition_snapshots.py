@@ -130,26 +130,40 @@ class Snapshots:
         """
         ranges = await self._range.read(numbers)
         for number in sorted(numbers):
+            partition = self._partitions.by_number.get(number)
+            if partition is not None and _is_complete(partition.offset, ranges[number].start):
+                continue  # without waiting for its lock, which a batch may hold
             async with self._partitions.locks[number]:
-                await self._prepare(number, ranges[number])
+                await self._prepare(number)
 
-    async def _prepare(self, number: int, records: range) -> None:
+    async def _prepare(self, number: int) -> None:
         partition = self._partitions.open(number)
         own_offset, expected = partition.offset, Snapshot.of(partition, self._partitions.partition_count)
-        is_incomplete = not _is_complete(own_offset, records.start)
-        for offset in await asyncio.to_thread(snapshots.list_offsets, self.folder(number)):
-            if offset <= own_offset or (offset - own_offset < self._records and not is_incomplete):
-                break
+        tried: set[int] = set()
+        listed: list[int] | None = None
+        while True:  # the owner may be replacing old snapshots and trimming the changelog
+            offsets = await asyncio.to_thread(snapshots.list_offsets, self.folder(number))
+            records = (await self._range.read([number]))[number]
+            is_incomplete = not _is_complete(own_offset, records.start)
+            offset_min = own_offset + (1 if is_incomplete else max(1, self._records))
             # A snapshot after the end is that of an earlier collection with the same prefix.
-            if offset in records and await self._restore(number, offset, expected):
+            usable = [offset for offset in offsets if offset >= offset_min and offset in records]
+            untried = [offset for offset in usable if offset not in tried]
+            if untried:
+                if await self._restore(number, untried[0], expected):
+                    return
+                tried.add(untried[0])
+            elif not is_incomplete:
                 return
-        if is_incomplete:
-            raise StateError(
-                f"the changelog of partition {number} starts at offset {records.start}, but the partition ends at"
-                f" offset {own_offset}, and {self.folder(number)} has no intact snapshot that fills the gap",
-                "check that kafka.snapshot_folder is the folder that all workers share; the log names each damaged"
-                " snapshot",
-            )
+            elif offsets == listed:
+                break
+            listed = offsets
+        raise StateError(
+            f"the changelog of partition {number} starts at offset {records.start}, but the partition ends at"
+            f" offset {own_offset}, and {self.folder(number)} has no intact snapshot that fills the gap",
+            "check that kafka.snapshot_folder is the folder that all workers share; the log names each damaged"
+            " snapshot",
+        )
 
     async def _restore(self, number: int, offset: int, expected: Snapshot) -> bool:
         """Replace an open partition by a snapshot. Return False if the snapshot cannot be used."""

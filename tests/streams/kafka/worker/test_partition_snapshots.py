@@ -17,6 +17,7 @@ from state.changes import Changes
 from state.errors import StateError
 from state.families import Family
 from state.partition import Partition
+from state.snapshots import Snapshot
 from streams.errors import InputError
 from streams.kafka.worker import partition_snapshots as module
 from streams.kafka.worker.metrics import Metrics
@@ -182,8 +183,31 @@ def test_a_copy_that_is_a_little_behind_is_not_replaced(tmp_path: Path, changelo
     worker.prepare()
     worker.append(25)
     filled(tmp_path, changelog)
+    worker.partitions.close_all()
     assert worker.prepare().offset == 24
     assert worker.count("snapshots_restored") == 0
+
+
+def test_a_copy_that_is_far_behind_is_replaced_when_it_is_opened(tmp_path: Path, changelog: FakeRange) -> None:
+    worker = Worker(tmp_path / "b", changelog, tmp_path / "shared")
+    worker.prepare()
+    worker.append(19)
+    filled(tmp_path, changelog)
+    changelog.offsets[0] = 0
+    assert worker.prepare().offset == 18, "Faust is replaying records to this copy"
+    worker.partitions.close_all()
+    assert worker.prepare().offset == 29
+
+
+def test_an_open_partition_is_checked_while_a_batch_holds_its_lock(tmp_path: Path, changelog: FakeRange) -> None:
+    worker = Worker(tmp_path / "b", changelog, None)
+    worker.prepare()
+
+    async def run() -> None:
+        async with worker.partitions.locks[0], asyncio.timeout(5):
+            await worker.snapshots.prepare([0])
+
+    asyncio.run(run())
 
 
 def test_a_copy_that_lacks_deleted_records_is_replaced(tmp_path: Path, changelog: FakeRange) -> None:
@@ -205,6 +229,29 @@ def test_a_damaged_snapshot_is_replaced_by_the_older_one(tmp_path: Path, changel
 def damage(worker: Worker, offset: int) -> None:
     manifest = next(snapshot_files.path_of(worker.snapshots.folder(0), offset).glob("MANIFEST-*"))
     manifest.write_bytes(manifest.read_bytes()[:-1] + b"?")
+
+
+def test_a_snapshot_that_its_owner_has_just_removed_is_replaced_by_a_newer_one(
+    tmp_path: Path, changelog: FakeRange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, worker = filled(tmp_path, changelog), Worker(tmp_path / "b", changelog, tmp_path / "shared")
+    list_once = snapshot_files.list_offsets
+
+    def list_and_remove(folder: Path) -> list[int]:
+        offsets = list_once(folder)
+        if offsets == [29, 19]:
+            monkeypatch.undo()
+            shutil.rmtree(folder)
+            owner.append(RECORDS)
+            checkpoint = tmp_path / "checkpoint"
+            partition = owner.partitions.by_number[0]
+            partition.store.checkpoint(checkpoint)
+            snapshot_files.write(folder, checkpoint, Snapshot.of(partition, PARTITIONS))
+            changelog.offsets[0] = 39
+        return offsets
+
+    monkeypatch.setattr(snapshot_files, "list_offsets", list_and_remove)
+    assert worker.prepare().offset == 39
 
 
 def test_damaged_snapshots_do_no_harm_to_a_complete_changelog(tmp_path: Path, changelog: FakeRange) -> None:
