@@ -169,12 +169,12 @@ def _describe(path: Path) -> File:
 
 
 def remove_old(folder: Path, keep: int) -> int | None:
-    """Remove all but the newest `keep` snapshots. Return the offset of the oldest that remains, None if none does.
+    """Remove all but the newest `keep` snapshots. Return the offset of the oldest of them, None if there are fewer.
 
     If a crash interrupts this, the next call removes the rest.
     """
     remaining = list_offsets(folder)[:keep]
-    if not remaining:
+    if len(remaining) < keep:
         return None
     for path in folder.iterdir():
         if path.name.isdecimal() and int(path.name) < remaining[-1]:

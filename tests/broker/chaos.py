@@ -1,5 +1,5 @@
 """Seeded random faults in a cluster: workers are killed, stopped, frozen and added, the broker restarts, folders are
-deleted, and messages are sent twice. Snapshots trim the changelogs meanwhile. Afterwards the cluster must give the answers of the embedded engine.
+deleted, and messages are sent twice. Afterwards the cluster must give the answers of the embedded engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ RESTART = 75  # the exit code of a worker that asks for a restart
 # Exit codes after SIGTERM: a clean end; an end during an outage of the broker; an end during the start.
 EXIT_CODES = (0, RESTART, 130, -signal.SIGTERM)
 STEPS = ("kill", "kill", "stop", "freeze", "add", "broker", "wipe", "twice", "twice")
-SNAPSHOT_RECORDS = 20
 FROZEN_SECONDS = 9.0  # longer than a session, so that other workers take over the partitions
 
 
@@ -63,7 +62,6 @@ class Chaos:
         self.broker = Broker(folder / "broker", free_port())
         self.broker.start()
         self.collection = Collection(folder, self.broker.bootstrap, PARTITIONS, take_pages=take_pages)
-        self.collection.share_snapshots(SNAPSHOT_RECORDS)
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.names: list[str] = []
         self.publishing: list[tuple[str, Path, subprocess.Popen[bytes]]] = []

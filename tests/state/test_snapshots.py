@@ -170,6 +170,7 @@ def test_old_snapshots_are_removed_even_after_an_interruption(partition: Partiti
         taken.append(take(partition, folder))
     (taken[0] / snapshots.DESCRIPTION_FILE).unlink()  # an earlier removal was interrupted here
     assert snapshots.list_offsets(folder) == [2, 1]
+    assert snapshots.remove_old(folder, 3) is None
     assert snapshots.remove_old(folder, 2) == 1
     assert sorted(folder.iterdir()) == taken[1:]
     assert snapshots.remove_old(folder, 1) == 2
