@@ -29,7 +29,7 @@ def config(as_path: bool) -> None:
 @click.argument("name", metavar="NAME", type=click.Choice(DOCUMENTS))
 @_path_option
 def docs(name: str, as_path: bool) -> None:
-    """Print a page of the documentation: cli, formats-input, json or operations.
+    """Print a page of the documentation.
 
     `cli` describes every command, `formats-input` the input formats, `json` the JSON output, and `operations` how to
     run workers on Kafka.

@@ -305,7 +305,7 @@ def test_8_a_frozen_copy_of_a_neighbour_is_not_the_new_home(session: Session) ->
         assert session.run("ingest", f"{sweep}.jsonl", "--sweep", sweep).code == 0
     (answer,) = session.json("find", "https://a.example.org/x/a.html")
     assert answer["candidates"]
-    assert all(found["confidence"] < 0.5 for found in answer["candidates"] if "/v1/" in found["url"])
+    assert all(item["confidence"] < 0.5 for item in answer["candidates"] if "/v1/" in item["url"])
 
 
 def test_9_exact_and_near_copies_are_told_apart_in_one_call(session: Session) -> None:
