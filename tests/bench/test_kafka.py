@@ -39,6 +39,7 @@ def test_near_duplicates_come_out_under_load(tmp_path: Path, running: RunningBro
     assert 0 < rows[0].ratio <= rows[1].ratio
 
 
+@pytest.mark.long
 def test_both_engines_are_asked_the_same(
     tmp_path: Path, running: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

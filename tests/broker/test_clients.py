@@ -49,6 +49,7 @@ def sweeps(tmp_path: Path) -> list[Path]:
     return paths
 
 
+@pytest.mark.long
 def test_many_clients_find_and_forget_at_the_same_time(
     make_collection: Callable[..., Any], tmp_path: Path, sweeps: list[Path]
 ) -> None:

@@ -91,6 +91,7 @@ def test_without_snapshots_a_trimmed_changelog_is_refused(collection: Collection
     assert "has no intact snapshot that fills the gap" in (collection.folder / "a.log").read_text()
 
 
+@pytest.mark.long
 def test_a_worker_killed_during_snapshots_loses_nothing(collection: Collection, embedded: Callable[..., Any]) -> None:
     for name, path in SWEEPS.items():
         collection("publish", path, "--sweep", name)
