@@ -81,6 +81,16 @@ def facts(partitions: list[MemoryStore], family: Family) -> dict[bytes, bytes]:
     return facts_by_key
 
 
+def assert_equal(final_partitions: list[MemoryStore], simulation: Simulation, expected: MemoryStore) -> None:
+    """Assert that the partitions, and those rebuilt from the changelogs, have the facts and clusters of `expected`."""
+    for partitions in (final_partitions, simulation.rebuild()):
+        for family in FACTS:
+            assert facts(partitions, family) == dict(expected.scan(family)), family
+        clusters_by_root = clusters(partitions)
+        assert clusters_by_root == clusters([expected])
+        assert members(partitions, set(clusters_by_root)) == clusters_by_root
+
+
 @replayable
 def pages(seed: int) -> None:
     """Process pages with all operators and without limits: the state equals that of the embedded engine."""
@@ -94,12 +104,7 @@ def pages(seed: int) -> None:
     simulation = Simulation(seed, feed, rules, ordered=ordered)
     final_partitions = simulation.run()
     assert not +simulation.limits
-    for partitions in (final_partitions, simulation.rebuild()):
-        for family in FACTS:
-            assert facts(partitions, family) == dict(expected.scan(family)), family
-        clusters_by_root = clusters(partitions)
-        assert clusters_by_root == clusters([expected])
-        assert members(partitions, set(clusters_by_root)) == clusters_by_root
+    assert_equal(final_partitions, simulation, expected)
 
 
 @replayable
@@ -125,12 +130,7 @@ def cancelled(seed: int) -> None:
     _cancel(simulation, victim)
     simulation.input_messages += after[::-1]
     final_partitions = simulation.run()
-    for partitions in (final_partitions, simulation.rebuild()):
-        for family in FACTS:
-            assert facts(partitions, family) == dict(expected.scan(family)), family
-        clusters_by_root = clusters(partitions)
-        assert clusters_by_root == clusters([expected])
-        assert members(partitions, set(clusters_by_root)) == clusters_by_root
+    assert_equal(final_partitions, simulation, expected)
 
 
 def _sweep(number: int) -> Sweep:
