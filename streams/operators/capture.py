@@ -67,7 +67,7 @@ def find_unchanged(
 
     An unchanged page needs no sketch: a state has one extractor and tokeniser, so the same bytes give the same
     document. A page older than the last capture is sketched anyway, because the state stores the earliest text.
-    So is a response that is no longer a page since `policy` was changed.
+    A response that `policy` no longer accepts as a page is sketched again, too.
     `last_captures` contains the last capture of each URL that has captures, by URL key.
     """
     unchanged_pages = [_find_unchanged_page(page, last_captures.get(page.key), sweep) for page in pages]

@@ -28,7 +28,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     `next_line` is the number of the next line, counted from 0. It is used only for JSONL.
 
     `cut_off` is set if the input ended within the item or could not be read any further. The position is then that of
-    the item's start, and reading from it returns the item again only if the item is no longer cut off.
+    the item's start. Reading from it returns the item once the item is complete, and skips it until then.
     """
 
     source: str

@@ -126,7 +126,7 @@ class Snapshots:
     async def prepare(self, numbers: Collection[int]) -> None:
         """Open partitions, from snapshots if they lack deleted records or are far behind the newest snapshot.
 
-        Raise StateError if a partition lacks deleted records and there is no intact snapshot.
+        Raise StateError if a partition lacks records that have been deleted, and no intact snapshot contains them.
         """
         ranges = await self._range.read(numbers)
         for number in sorted(numbers):

@@ -246,7 +246,7 @@ def test_it_works_where_nothing_can_be_cached() -> None:
 
 
 def test_a_cache_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
-    """Numba then has no locator for its cache: the folder is not writable, and there is no folder of the user."""
+    """Numba cannot store its cache if neither the package's folder nor the user's cache folder is writable."""
     code = (
         "import streams.sketch.kernel, streams.sketch.html_counts, streams.sketch.similarity\n"
         "from streams.sketch.compile_cache import describe_compilation\n"
