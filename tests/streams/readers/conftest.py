@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -128,3 +129,13 @@ def reasons(items: Callable[..., Items]) -> Callable[..., list[str]]:
         return [reason_of(item) for _, item in items(data, name, limits)]
 
     return read_reasons
+
+
+def assert_rejects_long_item_in_bounded_memory(path: Path) -> None:
+    """Assert that the first of two items is too long, and that it is never held in memory as a whole."""
+    tracemalloc.start()
+    results = [item for _, item in read([path], ReadLimits(line_bytes_max=1 << 20))]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [getattr(item, "reason", "page") for item in results] == ["too_big", "page"]
+    assert peak < 8 << 20

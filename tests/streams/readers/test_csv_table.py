@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import tracemalloc
 
 import pytest
 
@@ -12,6 +11,7 @@ from streams.page import Page
 from streams.readers.dispatch import read
 from streams.readers.read_limits import ReadLimits
 from streams.readers.read_options import ReadOptions
+from tests.streams.readers.conftest import assert_rejects_long_item_in_bounded_memory
 
 BODIES = [
     "<p>plain",
@@ -106,12 +106,7 @@ def test_columns_name_the_fields(tmp_path):
 def test_memory_is_bounded_by_the_longest_row(tmp_path, filler):
     path = tmp_path / "a.csv"
     path.write_bytes(b"url,text\nhttp://a.org/," + filler + b"\nhttp://a.org/,hi\n")
-    tracemalloc.start()
-    results = [item for _, item in read([path], ReadLimits(line_bytes_max=1 << 20))]
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert [getattr(item, "reason", "page") for item in results] == ["too_big", "page"]
-    assert peak < 8 << 20
+    assert_rejects_long_item_in_bounded_memory(path)
 
 
 def test_xml_and_single_pages_are_refused_with_a_hint(items):

@@ -11,6 +11,7 @@ from streams.page import Page
 from streams.readers.dispatch import read
 from streams.readers.read_limits import ReadLimits
 from streams.readers.read_options import ReadOptions
+from tests.streams.readers.conftest import assert_rejects_long_item_in_bounded_memory
 
 ITEMS = [
     {"url": f"http://a.org/{n}", "body": f'<p class="x">brackets ]}}, [{{ "quotes\\" \\ and \u00e9\n {n}', "tags": [[], {"a": "]"}]}
@@ -80,12 +81,7 @@ def test_an_empty_array_has_no_pages(items):
 def test_memory_is_bounded_by_the_longest_element(tmp_path, filler):
     path = tmp_path / "a.json"
     path.write_bytes(b'[{"url": "http://a.org/", "text": "' + filler + b'"},' + json.dumps(ITEMS[0]).encode() + b"]")
-    tracemalloc.start()
-    results = [item for _, item in read([path], ReadLimits(line_bytes_max=1 << 20))]
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert [getattr(item, "reason", "page") for item in results] == ["too_big", "page"]
-    assert peak < 8 << 20
+    assert_rejects_long_item_in_bounded_memory(path)
 
 
 def test_columns_replace_fields_and_their_synonyms(tmp_path):
