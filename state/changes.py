@@ -62,6 +62,7 @@ MERGE_FUNCTIONS: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.CAPTURES: max,  # keeps the row with a document, written once the original of a revisit is known
     Family.TEXTS: min,  # keeps the text of the earliest capture
     Family.DOCUMENTS: min,  # keeps the earlier first-seen time
+    Family.DECISIONS: max,  # keeps the later decision; of two with the same time, the one with the greater value
 }
 
 

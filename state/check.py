@@ -10,6 +10,7 @@
     edges         both documents are stored, and they are in the same cluster
     parents       both documents are stored, and the parent has the smaller id, which rules out cycles
     members       are exactly the documents that have a parent, each under its root
+    decisions     can be decoded
 
 In a partition, every row must belong to the partition. Invariants that need rows of other partitions are not checked,
 such as whether two documents are in the same cluster. A former root may still have rows in `members`, which nothing
@@ -31,7 +32,7 @@ import msgspec
 import numpy as np
 
 from state import meta, sweeps
-from state.codecs import capture_row, document_row, edge_row, posting_list
+from state.codecs import capture_row, decision_row, document_row, edge_row, posting_list
 from state.codecs.url_key import host_prefix
 from state.errors import StateCorrupt
 from state.families import Family
@@ -245,6 +246,7 @@ _RULES: dict[Family, _Rule] = {
     Family.MEMBERS: _Rule(
         _decode_key_only, _id_prefix_at_start, lambda key: [key[:ID_BYTES], key[ID_BYTES:]], _member_problems
     ),
+    Family.DECISIONS: _Rule(decision_row.decode, lambda decision: [decision.key], lambda _: []),
 }
 
 

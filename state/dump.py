@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from state import meta, sweeps
-from state.codecs import capture_row, document_row, edge_row, location_row, posting_list
+from state.codecs import capture_row, decision_row, document_row, edge_row, location_row, posting_list
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES
 from state.rows import RowReader
@@ -32,6 +32,12 @@ def _with_hex_values(row: dict[str, Any]) -> dict[str, Any]:
 def _decode_capture(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     capture = capture_row.decode(key, value)
     return {**msgspec.to_builtins(capture, builtin_types=(bytes,)), "key": capture.key.decode("utf-8", "replace")}
+
+
+def _decode_decision(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    decision = decision_row.decode(key, value)
+    fields = msgspec.structs.asdict(decision)
+    return {**fields, "key": decision.key.decode("utf-8", "replace"), "kind": decision.kind.name.lower()}
 
 
 def _decode_document(_: View, key: bytes, value: bytes) -> dict[str, Any]:
@@ -89,4 +95,5 @@ _DECODERS: dict[Family, Callable[[View, bytes, bytes], dict[str, Any]]] = {
     Family.TEXTS: _decode_text,
     Family.SWEEPS: _decode_sweep,
     Family.META: _decode_meta,
+    Family.DECISIONS: _decode_decision,
 }

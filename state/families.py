@@ -13,6 +13,7 @@ texts      document id                               -> title, compressed text
 sweeps     "s" ‖ sweep                               -> name, state, times
            "h" ‖ sweep ‖ host key                    -> number of captures
 meta       name                                      -> scheme, format, cursors, counters, full buckets, dictionaries
+decisions  url key ‖ 00                              -> time, kind, old URL, new URL
 
 `state.codecs` defines the layouts, `state.prefix_index` a further column family of the store.
 """
@@ -43,6 +44,7 @@ class Family(StrEnum):
     TEXTS = "texts"
     SWEEPS = "sweeps"
     META = "meta"
+    DECISIONS = "decisions"
 
 
 Limit = Annotated[int, Meta(ge=1, le=1 << 20)]
@@ -95,6 +97,7 @@ STORAGE: dict[Family, Storage] = {family: Storage() for family in Family} | {
     Family.SAMPLES: _WRITE_MOSTLY._replace(prefix_bytes=4),
     Family.WORDS: _WRITE_MOSTLY._replace(prefix_bytes=8),
     Family.PARENTS: Storage(bloom_bits=10),
+    Family.DECISIONS: _SINGLE_ROW_READS._replace(bloom_bits=10),  # most URLs that are looked up have no decision
     # The largest family. Its rows are read in random order, and are already compressed with a trained dictionary.
     Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression="none", block_kib=4),
 }

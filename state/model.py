@@ -78,6 +78,24 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     expired_messages: int = 0  # only with Kafka: messages deleted unread while the sweep was open
 
 
+class DecisionKind(IntEnum):
+    """What an editor decided about a URL."""
+
+    MOVED = 1
+    GONE = 2
+    REMOVED = 3  # an earlier decision does not count any more
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """An editor's decision about a URL; of several decisions about a URL, the latest one counts."""
+
+    key: bytes  # URL key of the old URL, in SURT order
+    kind: DecisionKind
+    time: int  # ms since the epoch, UTC
+    old_url: str  # as the editor wrote it
+    new_url: str | None = None  # None unless the kind is MOVED
+
+
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
     """A verified pair: `containment` is the share of a's shingles in b, and `contained` the share of b's in a."""
 

@@ -7,10 +7,20 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 
 from state import meta, sweeps
-from state.codecs import capture_row, document_row, edge_row, location_row, posting_list
+from state.codecs import capture_row, decision_row, document_row, edge_row, location_row, posting_list
 from state.codecs.text_row import TextCodec
 from state.families import Family
-from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Edge, Sweep, SweepState
+from state.model import (
+    ID_BYTES,
+    PREFIX_BYTES,
+    Capture,
+    Decision,
+    DecisionKind,
+    DocumentRow,
+    Edge,
+    Sweep,
+    SweepState,
+)
 from state.rows import Row, RowReader
 
 _U32 = struct.Struct(">I")
@@ -190,6 +200,18 @@ class View:
         """Return the edges that are stored under each document: those to documents with larger ids."""
         results = self.store.rows_under(Family.EDGES, document_ids)
         return [[edge_row.decode(key, value) for key, value in rows] for rows in results]
+
+    def decisions(self, keys: list[bytes]) -> list[Decision | None]:
+        """Return the editors' decisions about many URL keys; None for a URL without a decision."""
+        row_keys = [decision_row.encode_key(key) for key in keys]
+        rows = zip(row_keys, self.store.get_many(Family.DECISIONS, row_keys), strict=True)
+        decisions = (decision_row.decode(key, value) if value is not None else None for key, value in rows)
+        return [d if d is not None and d.kind is not DecisionKind.REMOVED else None for d in decisions]
+
+    def all_decisions(self, prefix: bytes = b"") -> Iterator[Decision]:
+        """Yield the decision about every URL whose key begins with `prefix`, in order of key."""
+        decisions = (decision_row.decode(key, value) for key, value in self.store.scan(Family.DECISIONS, prefix))
+        return (decision for decision in decisions if decision.kind is not DecisionKind.REMOVED)
 
     def threshold(self) -> float | None:
         """Return the threshold of the stored pairs; None before the first ingest. Pairs below it may be missing."""

@@ -107,6 +107,16 @@ class Context:
         client = self._worker_client(self.settings())
         yield client.store(), client.retract
 
+    @contextmanager
+    def open_for_decisions(self) -> Iterator[tuple[RowReader, Callable[[Changes], None]]]:
+        """Yield the stored rows, and a function that stores decisions: locally, or by sending them to the workers."""
+        if self.server is None:
+            with self.open_for_writing() as (store, _):
+                yield store, partial(store.write, sync=True)
+            return
+        client = self._worker_client(self.settings())
+        yield client.store(), client.decide
+
     def send_sweep_event(self, event: str, name: str, response_type: Any = None) -> Any:
         """Ask the workers to "open", "commit" or "cancel" a sweep. Return the response, or raise StateError."""
         import msgspec

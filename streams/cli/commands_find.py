@@ -36,7 +36,7 @@ MAP_FORMATS = (
 )
 CSV_COLUMNS = (
     *("url", "status", "last_seen", "now_at", "confidence", "resemblance", "containment", "evidence"),
-    "known_url",
+    *("known_url", "decided_at"),
 )
 
 
@@ -166,12 +166,13 @@ class _Selection(NamedTuple):
 
 
 def _missing_answers(finder: Finder, view: View, settings: Settings, selection: _Selection) -> Iterator[Answer]:
-    """Return the answers for the selected missing URLs."""
-    from streams.find import possibly_missing_urls
+    """Return the answers for the selected missing URLs, followed by URLs without captures that have a decision."""
+    from streams.find import decided_urls_without_pages, possibly_missing_urls
 
     statuses = {"moved", "gone"} if selection.status is None else {selection.status}
     confidence_min = selection.min_confidence or 0.0
-    urls = possibly_missing_urls(view, settings.find.soft_404_urls, selection.key_prefix)
+    missing = possibly_missing_urls(view, settings.find.soft_404_urls, selection.key_prefix)
+    urls = chain(missing, decided_urls_without_pages(view, selection.key_prefix))
     selected = (
         answer
         for answer in finder.find_many(urls)
@@ -299,5 +300,9 @@ def _write_csv(answers: Iterable[Answer]) -> None:
         best = answer.candidates[0] if answer.candidates else None
         best_cells = (best.url, best.confidence, best.resemblance, best.containment) if best else (None,) * 4
         evidence_kinds = " ".join(evidence.kind for evidence in best.evidence) if best else ""
-        cells = (answer.url, answer.status, answer.last_seen, *best_cells, evidence_kinds, answer.known_url)
+        decided_at = answer.decision.decided_at if answer.decision else None
+        cells = (
+            *(answer.url, answer.status, answer.last_seen, *best_cells, evidence_kinds),
+            *(answer.known_url, decided_at),
+        )
         writer.writerow([escape_cell(cell) for cell in cells])

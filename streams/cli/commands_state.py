@@ -192,7 +192,8 @@ def hot(context: Context, as_json: bool) -> Exit:
 def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
     """Delete a URL or a document, and all its captures.
 
-    Only the affected clusters are rebuilt. To restore the pages, ingest them again in a new sweep.
+    The decision about a URL is deleted too. Only the affected clusters are rebuilt. To restore the pages, ingest them
+    again in a new sweep.
     """
     from state.view import View
     from streams import forgetting, query
@@ -209,12 +210,14 @@ def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
             forgotten = forgetting.commit_removals(removals, commit, meter.update)
     if as_json:
         write_json(forgotten)
-    if not forgotten.captures and not forgotten.documents:
+    if not forgotten.captures and not forgotten.documents and not forgotten.decisions:
         click.echo(f"the state has no capture of {escape_text(url_or_id)}", err=True)
         return Exit.NOTHING
     if not as_json:
+        decision = " and the decision about the URL" if forgotten.decisions else ""
         click.echo(
-            f"deleted {pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}; "
+            f"deleted {pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}"
+            f"{decision}; "
             f"rebuilt the clusters of {pluralise(forgotten.rejoined, 'other document')}"
         )
     return Exit.OK

@@ -12,7 +12,7 @@ from streams.cli.exit_codes import Exit
 from streams.terminal.escape import escape_json, escape_text, escape_url
 
 TIME_FIELDS = frozenset(
-    {"time", "opened", "committed", "first_seen", "last_seen", "newest"}
+    {"time", "opened", "committed", "first_seen", "last_seen", "newest", "decided_at"}
 )  # ms since the epoch; 0 means unknown
 
 

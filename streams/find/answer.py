@@ -25,6 +25,13 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     evidence: list[Evidence]
 
 
+class EditorDecision(msgspec.Struct, frozen=True):
+    """What an editor decided about the URL: its new URL, or None if its page is gone."""
+
+    new: str | None
+    decided_at: str
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to one URL. `status` is `alive`, `moved`, `gone` or `unknown`; the best candidate comes first."""
 
@@ -34,6 +41,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     document: str | None  # hex id of the last document of the URL
     candidates: list[Candidate]
     known_url: str | None = None  # the captured URL, if `url` differs from it only by tracking parameters
+    decision: EditorDecision | None = None
 
     def to_json(self) -> bytes:
         """Return one line of JSON, without the newline."""

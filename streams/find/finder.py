@@ -1,7 +1,7 @@
 """Find where the page of a URL is now: the lost and found of Broder, Glassman, Manasse and Zweig (1997), extended.
 
 URL ─▶ history (alive? missing since which sweep?) ─▶ redirects ─▶ trace (collect, select, rank, follow hops)
-    ─▶ rewrite rules, learned from the sure moves of all URLs ─▶ confidence ─▶ answer
+    ─▶ rewrite rules, learned from the sure moves of all URLs ─▶ confidence ─▶ editors' decisions ─▶ answer
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from state.scheme import Scheme
 from state.view import View
 from streams.errors import BadUrl
 from streams.find.answer import Answer, Candidate
+from streams.find.editor_decisions import EditorDecisions
 from streams.find.find_context import FindContext
 from streams.find.missing_rule import UrlHistory
 from streams.find.ranking import Ranker
@@ -50,6 +51,11 @@ class _Case(msgspec.Struct, frozen=True):
     def page_url(self) -> str:
         return self.known_url or self.url
 
+    @property
+    def keys(self) -> list[bytes]:
+        """The keys of the URL and of the captured URL; [] if the URL is invalid."""
+        return [] if self.history is None else list(dict.fromkeys((url_key(self.url), self.history.key)))
+
 
 class Finder:
     """Finds the new URLs of pages. Caches are never refreshed, so a changed state needs a new finder."""
@@ -61,6 +67,7 @@ class Finder:
         self.searched_urls = 0  # number of URLs searched so far, including the neighbours of requested URLs
         self._ranker = Ranker(self._context)
         self._tracer = Tracer(self._context, self._ranker)
+        self._decisions = EditorDecisions(self._context)
 
     def find(self, url: str) -> Answer:
         """Return the answer for one URL, without rewrite rules, which are learned from the moves of other URLs."""
@@ -79,9 +86,10 @@ class Finder:
             cases = [self._search(url) for url in block]
             is_small = len(block) <= NEIGHBOURS_MAX // 4
             neighbours = dict.fromkeys(url for c in cases for url in self._missing_neighbours(c)) if is_small else {}
-            neighbour_cases = (self._search(url) for url in neighbours if url not in block)
+            neighbour_cases = [self._search(url) for url in neighbours if url not in block]
+            self._decisions.preload(key for case in (*cases, *neighbour_cases) for key in case.keys)
             for case in (*cases, *neighbour_cases):
-                if (target := _sure_move_target(case)) is not None:
+                if (target := self._move_target(case)) is not None:
                     moves[case.page_url] = target
             excess_urls = list(islice(moves, max(0, len(moves) - MOVES_MAX)))
             self.counters["find_moves_max"] += len(excess_urls)
@@ -137,14 +145,22 @@ class Finder:
 
     def _missing_neighbours(self, case: _Case) -> list[str]:
         """Return missing URLs in the folder of a URL, in order of key, or [] if the URL itself has a sure move."""
-        if case.history is None or case.result is None or _sure_move_target(case) is not None:
+        if case.history is None or case.result is None or self._move_target(case) is not None:
             return []
         keys = (key for key in folder_neighbours(self._context, case.history.key) if key != case.history.key)
         histories = self._context.url_histories.get_many(keys)
         missing = (h.pages[-1].url for h in histories if h.pages and h.missing_since is not None)
         return list(islice(missing, NEIGHBOURS_MAX))
 
+    def _move_target(self, case: _Case) -> str | None:
+        """Return the new URL from which rules are learned: the editor's if there is a decision, or a sure one."""
+        decision = self._decisions.first(case.keys)
+        return decision.new_url if decision is not None else _sure_move_target(case)
+
     def _answer(self, case: _Case, rules: Rules) -> Answer:
+        return self._decisions.apply(self._ranked_answer(case, rules), case.keys)
+
+    def _ranked_answer(self, case: _Case, rules: Rules) -> Answer:
         history, result = case.history, case.result
         if history is None or (result is None and not history.is_alive):
             candidates = self._guesses(case.page_url, rules) if history else []

@@ -49,12 +49,18 @@ def build_redirect_map(answers: Iterable[Answer], confidence_min: float) -> Redi
     """Return flattened redirects from missing URLs to their best candidates, if sure to at least `confidence_min`.
 
     If `confidence_min` is below the confidence that makes a URL `moved`, redirects of `gone` URLs are included at the
-    caller's risk. A candidate with confidence 0, such as an error page, is never a target.
+    caller's risk. A candidate with confidence 0, such as an error page, is never a target. A redirect that leads to a
+    missing URL, as decided by an editor, is dropped.
     """
-    best = ((a.url, a.candidates[0]) for a in answers if a.status in {"moved", "gone"} and a.candidates)
-    return flatten_chains(
-        {url: (c.url, c.confidence) for url, c in best if c.confidence >= confidence_min and c.confidence}
-    )
+    best = {a.url: a.candidates[0] for a in answers if a.status in {"moved", "gone"} and a.candidates}
+    sure = {url: c for url, c in best.items() if c.confidence >= confidence_min and c.confidence}
+    redirects = flatten_chains({url: (c.url, c.confidence) for url, c in sure.items()})
+    missing = {c.url for c in sure.values() if any(e.kind == "target_missing" for e in c.evidence)}
+    dropped = {
+        old: "leads to a URL that is missing too" for old, (new, _) in redirects.moves.items() if new in missing
+    }
+    moves = {old: move for old, move in redirects.moves.items() if old not in dropped}
+    return RedirectMap(moves, redirects.dropped | dropped)
 
 
 def flatten_chains(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:

@@ -18,9 +18,9 @@ import msgspec
 
 from state import meta, sweeps
 from state.changes import Changes
-from state.codecs import capture_row, document_row, location_row
+from state.codecs import capture_row, decision_row, document_row, location_row
 from state.families import Family
-from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sketch, Sweep, SweepState
+from state.model import ID_BYTES, PREFIX_BYTES, Capture, DecisionKind, DocumentRow, Sketch, Sweep, SweepState
 from state.rows import RowReader
 from state.scheme import Scheme
 from state.view import View
@@ -42,6 +42,7 @@ class Removal(msgspec.Struct, frozen=True):
     captures: int = 0
     documents: int = 0
     rejoined: int = 0  # remaining documents of dissolved clusters, which were joined again
+    decisions: int = 0
 
 
 class RemovalTotals(msgspec.Struct, frozen=True):
@@ -50,6 +51,7 @@ class RemovalTotals(msgspec.Struct, frozen=True):
     captures: int
     documents: int
     rejoined: int
+    decisions: int = 0
 
 
 def commit_removals(
@@ -58,14 +60,15 @@ def commit_removals(
     report_progress: Callable[[Removal], None] = lambda _: None,
 ) -> RemovalTotals:
     """Commit each removal before the next one is computed, and report it. Return the totals."""
-    captures = documents = rejoined = 0
+    captures = documents = rejoined = decisions = 0
     for removal in removals:
         commit(removal.changes)
         captures += removal.captures
         documents += removal.documents
         rejoined += removal.rejoined
+        decisions += removal.decisions
         report_progress(removal)
-    return RemovalTotals(captures, documents, rejoined)
+    return RemovalTotals(captures, documents, rejoined, decisions)
 
 
 def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
@@ -83,7 +86,7 @@ def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = T
 
 
 def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
-    """Remove the captures of a URL key, and the documents that have no other capture.
+    """Remove the captures of a URL key, the documents that have no other capture, and the decision about the URL.
 
     After a crash, call it again to resume; otherwise, `finish_cancelling` resumes. Unless the caller is the only
     writer, everything is removed in one removal.
@@ -95,7 +98,8 @@ def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> It
     if only_writer:
         yield from _forget_in_parts(reader, key)
     else:
-        yield _remove(reader, View(reader).captures(key), _entry_finder(reader, key))
+        removal = _remove(reader, View(reader).captures(key), _entry_finder(reader, key))
+        yield _with_decision(reader, key, removal)
 
 
 def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
@@ -118,7 +122,17 @@ def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
         removal = _remove(reader, captures, entry_finder)
         if is_last and is_marked:
             meta.delete_url_to_forget(removal.changes)
-        yield removal
+        yield _with_decision(reader, key, removal) if is_last else removal
+
+
+def _with_decision(reader: RowReader, key: bytes, removal: Removal) -> Removal:
+    """Add the removal of the decision about a URL, if its row exists. Count it, unless an editor has removed it."""
+    row_key = decision_row.encode_key(key)
+    if (value := reader.get(Family.DECISIONS, row_key)) is None:
+        return removal
+    removal.changes.delete(Family.DECISIONS, row_key)
+    is_current = decision_row.decode(row_key, value).kind is not DecisionKind.REMOVED
+    return msgspec.structs.replace(removal, decisions=int(is_current))
 
 
 def _entry_finder(reader: RowReader, key: bytes) -> StaleEntryFinder:

@@ -14,6 +14,9 @@ changes and outputs. No operator reads a clock, a disk or a broker.
     gather    document           document                      requests to verify the best candidates
     verify    candidate          candidate                     unions of near-duplicates
     join      larger document    its parent and members        the next union, or a member transfer
+    decide    URL                decision about the URL        none
+
+`decide` processes editors' decisions, which are not part of a page.
 
 A *revisit* is a page without content: the crawler recorded that it repeats an earlier capture, its *original*.
 

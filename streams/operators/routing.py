@@ -2,6 +2,7 @@
 
     stage      owner key          operators         receives                     sends
     captures   URL                resolve, capture  SketchedPage                 Sighting, resolved SketchedPage
+                                  decide            Decision                     none
     documents  document prefix    admit             Sighting                     BucketProbe
                                   gather            CandidatePair                VerifyRequest
                                   verify            VerifyRequest                Union
@@ -20,7 +21,7 @@ from enum import StrEnum
 
 import mmh3
 
-from state.model import PREFIX_BYTES
+from state.model import PREFIX_BYTES, Decision
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 
@@ -36,7 +37,7 @@ class Stage(StrEnum):
     JOINS = "joins"
 
 
-Message = SketchedPage | Sighting | CandidatePair | VerifyRequest | BucketProbe | Union | MemberTransfer
+Message = SketchedPage | Decision | Sighting | CandidatePair | VerifyRequest | BucketProbe | Union | MemberTransfer
 Destination = tuple[Stage, int]
 """A stage and the number of one of its partitions."""
 
@@ -52,6 +53,8 @@ def destination(message: Message, bucket_bytes: int, partition_count: int) -> De
     match message:
         case SketchedPage():
             stage, key = Stage.CAPTURES, message.capture.key if message.original_key is None else message.original_key
+        case Decision():
+            stage, key = Stage.CAPTURES, message.key
         case Sighting() | CandidatePair():
             stage, key = Stage.DOCUMENTS, message.document[:PREFIX_BYTES]
         case VerifyRequest():

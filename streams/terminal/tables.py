@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -16,6 +17,7 @@ from streams.timestamps import format_iso
 if TYPE_CHECKING:
     from state.model import Sweep
     from state.stats import HotKey, Stats
+    from streams.decisions import ListedDecision
     from streams.engine.ingest import Summary
     from streams.find.answer import Answer, Candidate
     from streams.query import Cluster, Match, Member, UrlCapture
@@ -30,8 +32,9 @@ EVIDENCE = {
     "redirect": "redirects there",
     "redirect_of_many": "redirects there, as many other URLs do",
     "suspected_soft_404": "suspected error page",
-    "target_missing": "redirect target is missing too",
-    "not_captured": "redirect target was never captured",
+    "decision": "decided",
+    "target_missing": "target is missing too",
+    "not_captured": "target was never captured",
     "stop": "through a hop",
     "folded_in": "contains the old page",
     "words": "similar words",
@@ -149,7 +152,8 @@ def evidence_line(candidate: Candidate, *, details: bool = False) -> Text:
         if evidence.kind == "same_host":  # the usual case, not worth a mention
             continue
         value = "" if evidence.value is None else f" {evidence.value:.2f}"
-        detail = f" {escape_text(evidence.detail or '')}" if details and evidence.kind in {"rule", "stop"} else ""
+        has_detail = evidence.kind == "decision" or (details and evidence.kind in {"rule", "stop"})
+        detail = f" {escape_text(evidence.detail or '')}" if has_detail else ""
         parts.append(f"{EVIDENCE.get(evidence.kind, evidence.kind)}{value}{detail}".rstrip())
     return Text(" · ".join(parts), style="dim")
 
@@ -168,7 +172,7 @@ def answer_table(answer: Answer, sweep_order: str = "") -> RenderableType:
     parts: list[RenderableType] = [
         layout.unbreakable(Text.assemble(escape_text(answer.url), "  ", status, last_seen))
     ]
-    parts += [*_known_as(answer), *([_to_dim_line(sweep_order)] if sweep_order else [])]
+    parts += [*_known_as(answer), *_mention_decision(answer), *([_to_dim_line(sweep_order)] if sweep_order else [])]
     if _serves_soft_404(answer):
         parts.append(Text(f"  {_SOFT_404}", style="yellow"))
     candidates = [candidate for candidate in answer.candidates if not _is_soft_404(candidate)]
@@ -196,7 +200,7 @@ def answers_table(answers: Sequence[Answer]) -> RenderableType:
     """List answers. Show the best candidate of a moved page below the page's URL."""
 
     def row(answer: Answer) -> Row:
-        lines_below = _known_as(answer)
+        lines_below = [*_known_as(answer), *_mention_decision(answer)]
         lines_below += [Text(_SOFT_404, style="yellow")] if _serves_soft_404(answer) else []
         best = answer.candidates[0] if answer.status == "moved" else None
         if best is not None:
@@ -220,6 +224,29 @@ def _known_as(answer: Answer) -> list[Text]:
             Text(f"captured as {escape_text(answer.known_url)}, which differs only by tracking parameters")
         )
     ]
+
+
+def _mention_decision(answer: Answer) -> list[Text]:
+    """Return a line about the decision of an editor, unless the first candidate mentions the decision."""
+    decision = answer.decision
+    if decision is None or answer.status == "moved":
+        return []
+    outcome = f"it moved to {escape_text(decision.new)}" if decision.new is not None else "it is gone"
+    return [layout.unbreakable(Text(f"an editor decided on {decision.decided_at[:10]} that {outcome}"))]
+
+
+def decisions_table(decisions: Sequence[ListedDecision]) -> RenderableType:
+    """List decisions. Show the new URL below the old one."""
+
+    def row(decision: ListedDecision) -> Row:
+        rank = (f"{decision.rank or ''}",) if has_rank else ()
+        name = "gone" if decision.new is None else "moved"
+        status = Text(name, style=_STATUS_STYLES[name])
+        lines_below = [] if decision.new is None else [layout.unbreakable(Text(f"→ {escape_text(decision.new)}"))]
+        return (layout.format_day(decision.decided_at), status, *rank, escape_text(decision.old)), lines_below
+
+    has_rank = any(decision.rank is not UNSET for decision in decisions)
+    return BlockTable(("decided", "status", *((">rank",) if has_rank else ()), "url"), map(row, decisions))
 
 
 def stats_tables(stats: Stats) -> RenderableType:

@@ -9,7 +9,7 @@ import mmh3
 import msgspec
 
 from state.codecs import document_row
-from state.model import Capture, DocumentRow
+from state.model import Capture, Decision, DecisionKind, DocumentRow
 from state.scheme import Scheme
 from streams.operators.messages import DocumentPayload, SketchedPage
 from streams.sketch import sketcher as sketching
@@ -82,6 +82,16 @@ def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
             if url not in current_texts or draw < 0.7:
                 current_texts[url] = rng.choice(texts)
             result.append(_page(url, sweep, time, current_texts[url]))
+    return result
+
+
+def decisions(rng: random.Random) -> list[Decision]:
+    """Generate decisions about a few URLs, also several at the same time."""
+    result = []
+    for _ in range(rng.randint(0, 12)):
+        url, kind = f"https://a.example.org/p{rng.randrange(4)}", rng.choice(list(DecisionKind))
+        new_url = f"{url}/{rng.randrange(3)}" if kind is DecisionKind.MOVED else None
+        result.append(Decision(key=url_key(url), kind=kind, time=rng.randrange(1, 6), old_url=url, new_url=new_url))
     return result
 
 

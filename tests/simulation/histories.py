@@ -9,9 +9,9 @@ from typing import Any
 
 from state import meta
 from state.changes import Changes, merge
-from state.codecs import posting_list
+from state.codecs import decision_row, posting_list
 from state.families import Family
-from state.model import ID_BYTES, Sweep, SweepState
+from state.model import ID_BYTES, Decision, Sweep, SweepState
 from state.scheme import Scheme
 from streams import forgetting
 from streams.engine.embedded import Engine
@@ -19,6 +19,7 @@ from streams.kafka.rows.row_query import RowQuery, run_query
 from streams.kafka.rows.sharded_store import ShardedStore
 from streams.operators import join
 from streams.operators.messages import SketchedPage
+from streams.operators.routing import Message
 from streams.settings import Settings, load
 from tests.memory import MemoryStore
 from tests.simulation import corpus
@@ -43,6 +44,7 @@ FACTS = [
     Family.EDGES,
     Family.SAMPLES,
     Family.WORDS,
+    Family.DECISIONS,
 ]
 
 
@@ -93,7 +95,7 @@ def assert_equal(final_partitions: list[MemoryStore], simulation: Simulation, ex
 
 @replayable
 def pages(seed: int) -> None:
-    """Process pages with all operators and without limits: the state equals that of the embedded engine."""
+    """Process pages and decisions with all operators, without limits: the state equals that of the embedded engine."""
     rng = random.Random(f"pages {seed}")
     ordered = rng.random() < 0.5
     feed = corpus.pages(rng, revisits=ordered)
@@ -101,10 +103,23 @@ def pages(seed: int) -> None:
     if not ordered:
         rng.shuffle(feed)
     rules = Rules(SETTINGS.scheme, rng.randint(1, 16), THRESHOLD)
-    simulation = Simulation(seed, feed, rules, ordered=ordered)
+    decisions = corpus.decisions(rng)
+    expected.write(latest(decisions))
+    messages: list[Message] = list(feed)
+    for decision in decisions:
+        messages.insert(rng.randint(0, len(messages)), decision)
+    simulation = Simulation(seed, messages, rules, ordered=ordered)
     final_partitions = simulation.run()
     assert not +simulation.limits
     assert_equal(final_partitions, simulation, expected)
+
+
+def latest(decisions: list[Decision]) -> Changes:
+    """Return the rows of the latest decision about each URL."""
+    changes = Changes()
+    for decision in sorted(decisions, key=lambda decision: (decision.time, decision_row.encode(decision))):
+        changes.put(Family.DECISIONS, decision_row.encode_key(decision.key), decision_row.encode(decision))
+    return changes
 
 
 @replayable

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from state.changes import Changes
 from state.codecs import capture_row, document_row
 from state.families import Family
-from state.model import ID_BYTES, Capture, Sketch
+from state.model import ID_BYTES, Capture, Decision, Sketch
 from state.scheme import Scheme
-from streams.operators import admit, capture, gather, join, probe, routing, verify
+from streams.operators import admit, capture, decide, gather, join, lookups, probe, routing, verify
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.operators.routing import Message, Stage
 from tests.memory import MemoryStore
@@ -42,7 +42,9 @@ def step(stage: Stage, number: int, messages: Sequence[Message], rows: MemorySto
     """Process a batch of one stage at partition `number`."""
     match stage:
         case Stage.CAPTURES:
-            return _pages([m for m in messages if isinstance(m, SketchedPage)], number, rows, rules)
+            outcome = _pages([m for m in messages if isinstance(m, SketchedPage)], number, rows, rules)
+            outcome.changes.update(_decisions([m for m in messages if isinstance(m, Decision)], rows))
+            return outcome
         case Stage.DOCUMENTS:
             return _documents(messages, rows, rules)
         case Stage.BUCKETS:
@@ -70,6 +72,10 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
     last = {key: capture_row.decode(*row) for key, row in zip(keys, last_rows, strict=True) if row}
     captured = capture.capture(owned, last)
     return Step(captured.changes, [*captured.sightings, *other_pages], Counter())
+
+
+def _decisions(decisions: Sequence[Decision], rows: MemoryStore) -> Changes:
+    return decide.decide(decisions, lookups.read_rows(rows, Family.DECISIONS, decide.row_keys(decisions)))
 
 
 def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> Step:

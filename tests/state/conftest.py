@@ -1,4 +1,4 @@
-"""A small sound state: two committed sweeps and an open one, with near-duplicates, moves, redirects and rejected pages."""
+"""A small sound state: two committed sweeps and an open one, with near-duplicates, moves, decisions and rejected pages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from state.changes import Changes
+from state.codecs import decision_row
 from state.families import Family
+from state.model import Decision, DecisionKind
 from state.store import Store
+from streams.urls import url_key
 from tests.memory import MemoryStore
 from tests.samples import NOW, html, missing, page, redirect, take, variant, words
 
@@ -39,7 +42,20 @@ def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         take(store, folder / "one.jsonl", pages, "one")
         take(store, folder / "two.jsonl", later, "two", now=NOW + 20_000)
         take(store, folder / "three.jsonl", later[:2], "three", now=NOW + 30_000, keep_open=True)
+        store.write(decisions())
     return folder / "state"
+
+
+def decisions() -> Changes:
+    """Return decisions about six pages."""
+    changes = Changes()
+    for number in range(6):
+        old_url, new_url = (f"{HOSTS[number % 2]}/{name}{number}.html" for name in ("p", "decided/"))
+        decision = Decision(
+            key=url_key(old_url), kind=DecisionKind.MOVED, time=NOW + number, old_url=old_url, new_url=new_url
+        )
+        changes.put(Family.DECISIONS, decision_row.encode_key(decision.key), decision_row.encode(decision))
+    return changes
 
 
 @pytest.fixture(scope="session")

@@ -96,6 +96,20 @@ def a_url_is_not_in_the_prefix_index(store: MemoryStore, _: Changes) -> tuple[Fa
 
 
 @breaks
+def a_decision_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = first(store, Family.DECISIONS)
+    changes.put(Family.DECISIONS, row, value[:12])
+    return Family.DECISIONS, "truncated"
+
+
+@breaks
+def a_decision_without_the_end_of_its_key(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = first(store, Family.DECISIONS)
+    changes.put(Family.DECISIONS, row[:-1], value)
+    return Family.DECISIONS, "not the row key"
+
+
+@breaks
 def a_host_is_miscounted(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = first(store, Family.SWEEPS, b"h")
     changes.put(Family.SWEEPS, row, struct.pack(">Q", struct.unpack(">Q", value)[0] + 1))
@@ -328,7 +342,7 @@ def test_counts_of_a_sweep_that_is_being_cancelled_are_not_checked(sound: Memory
 def owner(family: Family, row: bytes) -> bytes:
     """Return the key that decides which partition a row belongs to, as in `streams.operators.routing`."""
     match family:
-        case Family.CAPTURES:
+        case Family.CAPTURES | Family.DECISIONS:
             return row[: row.index(b"\0")]
         case Family.BANDS:
             return row

@@ -13,6 +13,7 @@ import structlog
 
 from state.changes import Changes
 from state.errors import StateError
+from state.model import Decision
 from state.store import Store
 from streams.kafka.collection import readmission, repair
 from streams.kafka.rows.row_query import Answer, RowQuery, RowSource, Source, run_query
@@ -21,12 +22,14 @@ from streams.kafka.rows.worker_client import WorkerClient, token_from_environmen
 from streams.kafka.wire.consumer_lag import ADMISSION_STAGES, CLUSTERING_STAGES, ConsumerLag, wait_until_drained
 from streams.kafka.wire.packed_messages import Retraction, Topic
 from streams.kafka.worker.runner import Runner
+from streams.kafka.worker.stages import Outcome
 
 if TYPE_CHECKING:
     from streams.kafka.worker.faust_app import App
 
 log = structlog.get_logger(__name__)
-RETRACTION_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.1
+RETRACTION_SECONDS_MAX = DECISION_SECONDS_MAX = 60.0
 
 
 class Collection:
@@ -111,6 +114,27 @@ class Collection:
             commit=lambda repairs: self._retract(store.divide(repairs)),
         )
 
+    async def apply_decisions(self, decisions: Sequence[Decision]) -> None:
+        """Send decisions to the owners of their URLs, and return once they are stored. Call this on the event loop.
+
+        Raise StateError if the owners need longer than `DECISION_SECONDS_MAX`, for example to read earlier pages.
+        """
+        outcome = Outcome(self.runner.context)
+        outcome.queue(decisions)
+        await self.runner.producer.send_packed(outcome.messages)
+        receivers = {number for _, number in outcome.messages}
+        end_offsets = await self.lag.end_offsets(Topic.CAPTURES)
+        awaited_offsets = [end if number in receivers else 0 for number, end in enumerate(end_offsets)]
+        try:
+            async with asyncio.timeout(DECISION_SECONDS_MAX):
+                while not await self.lag.has_reached(Topic.CAPTURES, awaited_offsets):  # noqa: ASYNC110
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError as error:
+            raise StateError(
+                f"the decisions were sent, but not all are stored after {DECISION_SECONDS_MAX:g} s",
+                "they take effect once the workers have processed the pages that were sent earlier",
+            ) from error
+
     def _build_readmissions(self, removed: readmission.RemovedRows) -> readmission.Messages:
         """Build the messages. Retry during a rebalance, because no other process has the removed rows."""
         deadline = time.monotonic() + RETRACTION_SECONDS_MAX
@@ -136,4 +160,4 @@ class Collection:
             await self.runner.producer.send_packed(messages)
             end_offsets = await self.lag.end_offsets(Topic.RETRACTIONS)
             while not await self.lag.has_reached(Topic.RETRACTIONS, end_offsets):  # noqa: ASYNC110 - Kafka sends no event
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(POLL_SECONDS)

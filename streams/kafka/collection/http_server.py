@@ -1,4 +1,4 @@
-"""The HTTP server of a worker: health, metrics, row queries, retractions and sweeps.
+"""The HTTP server of a worker: health, metrics, row queries, retractions, decisions and sweeps.
 
     GET  /livez             200 while the process runs
     GET  /readyz            200 if partitions are assigned and recovered and the disk has room, else 503 with reasons
@@ -6,6 +6,7 @@
     POST /rows              a row query in msgpack for the whole collection, from a client
     POST /partition-rows    a row query in msgpack for partitions of this worker, from another worker
     POST /retract           changes that delete or overwrite rows, as a changelog record (used by `forget`)
+    POST /decisions         decisions of editors, as a changelog record (used by `moved`, `gone` and `decisions`)
     POST /sweeps            an event for the sweep log, in JSON; a cancellation also removes the sweep's captures
 
 The POST paths read and change all data, so they require the token (LOSTFOUND_TOKEN) that the workers and the command
@@ -35,8 +36,9 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from state.codecs import changelog_record
+from state.codecs import changelog_record, decision_row
 from state.errors import LostfoundError, StateError
+from state.families import Family
 from state.model import Sweep, SweepState
 from streams import forgetting
 from streams.errors import InputError
@@ -49,6 +51,7 @@ from streams.kafka.rows.worker_client import CHANGES_BYTES_MAX, is_authorized, t
 from streams.kafka.wire.consumer_lag import wait_until_drained
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
+from streams.kafka.wire.validation import find_problem
 from streams.kafka.worker.file_limit import count_open_files, open_files_max
 
 log = structlog.get_logger(__name__)
@@ -90,6 +93,7 @@ class Server:
             ("/rows", self._rows, self._client_pool),
             ("/partition-rows", self._partition_rows, self._worker_pool),
             ("/retract", self._retract, self._change_pool),
+            ("/decisions", self._decisions, self._change_pool),
             ("/sweeps", self._sweeps, self._change_pool),
         ):
             admitted = _with_error_responses(_with_admission(handler, pool))
@@ -198,6 +202,15 @@ class Server:
         _, changes = changelog_record.decode(await self._read_body(request))
         collection = self._ready_collection()
         await self._change_pool.run(lambda: collection.apply_retraction(changes))
+        return _respond(None)
+
+    async def _decisions(self, request: web.Request) -> web.Response:
+        _, changes = changelog_record.decode(await self._read_body(request))
+        decisions = [decision_row.decode(*row) for row in changes.puts_of(Family.DECISIONS).items()]
+        for decision in decisions:
+            if problem := find_problem(decision, self.runner.settings.scheme):
+                raise ValueError(problem)
+        await self._ready_collection().apply_decisions(decisions)
         return _respond(None)
 
     async def _sweeps(self, request: web.Request) -> web.Response:

@@ -156,7 +156,7 @@ class ShardedStore(QueryStore):
         if family is Family.META:
             # All partitions have the same rows, except the rows about full buckets.
             return None if key.startswith(meta.FULL_BUCKET) else 0
-        if family is Family.CAPTURES:
+        if family in (Family.CAPTURES, Family.DECISIONS):
             url_end = key.find(b"\0")  # negative if `key` is a prefix of URL keys
             return partition_of(key[:url_end], self.partition_count) if url_end >= 0 else None
         if family is Family.BANDS and len(key) == self.scheme.bucket_bytes:

@@ -28,7 +28,7 @@ from streams.kafka.rows.sharded_store import QueryStore
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder_of = cache(msgspec.msgpack.Decoder)
-CHANGES_BYTES_MAX = 8 << 20  # a larger retraction is sent in parts
+CHANGES_BYTES_MAX = 8 << 20  # larger changes are sent in parts
 _CHANGE_SECONDS = 3600.0  # timeout of changes: the worker first waits for all messages in flight
 
 
@@ -101,6 +101,11 @@ class WorkerClient:
         )
         for record in records:
             self.post("/retract", record, None)
+
+    def decide(self, changes: Changes) -> None:
+        """Send the decisions in `changes`, and return once the owners of their URLs have stored them."""
+        for record in changelog_record.encode(changes, record_bytes_max=CHANGES_BYTES_MAX):
+            self.post("/decisions", record, None)
 
     def post(self, path: str, body: bytes, response_type: Any, timeout_seconds: float = _CHANGE_SECONDS) -> Any:
         """Send a body and return the decoded response.

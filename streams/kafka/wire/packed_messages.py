@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from state.model import Decision
 from state.scheme import Scheme
 from streams.kafka.wire import validation
 from streams.kafka.wire.record_batches import UNREADABLE
@@ -68,7 +69,7 @@ class Retraction(msgspec.Struct, frozen=True):
 
 # The types of each topic's values, by type number. Messages contain these numbers, so a number is never reused.
 VALUE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
-    Topic.CAPTURES: {0: SketchedPage},
+    Topic.CAPTURES: {0: SketchedPage, 8: Decision},
     Topic.DOCUMENTS: {1: Sighting, 2: CandidatePair, 3: VerifyRequest},
     Topic.BUCKETS: {4: BucketProbe},
     Topic.JOINS: {5: Union, 6: MemberTransfer},

@@ -13,11 +13,12 @@ from typing import Any
 
 from state.codecs import capture_row, changelog_record, document_row
 from state.families import Family
-from state.model import ID_BYTES, PREFIX_BYTES, Capture
+from state.model import ID_BYTES, PREFIX_BYTES, Capture, Decision, DecisionKind
 from state.scheme import Scheme
 from streams.operators import messages
 from streams.operators.join import MemberTransfer, Union
 from streams.timestamps import MILLIS_MAX
+from streams.urls import url_key
 
 _SAMPLE_BYTES, _WORD_BYTES = 4, 8  # of one item in a list of samples or of words
 
@@ -84,6 +85,19 @@ def _row_problem(document: bytes, row: bytes, bins: int) -> str:
     return "" if len(signature) == bins else f"the sketch has {len(signature)} bins instead of {bins}"
 
 
+def _decision_problem(decision: Decision) -> str:
+    try:
+        if url_key(decision.old_url) != decision.key:
+            return "the URL key is not that of the old URL"
+        if decision.new_url is not None and url_key(decision.new_url) == decision.key:
+            return "the new URL is the old URL"
+    except ValueError as error:
+        return f"a URL is invalid: {error}"
+    if (decision.new_url is not None) != (decision.kind is DecisionKind.MOVED):
+        return "only a moved page has a new URL"
+    return "" if 0 <= decision.time <= MILLIS_MAX else "the time is out of range"
+
+
 def _order_problem(smallest: bytes, others: Sequence[bytes]) -> str:
     order_problem = "" if all(other > smallest for other in others) else "the first document id is not the smallest"
     return next(filter(None, map(_id_problem, (smallest, *others))), order_problem)
@@ -96,6 +110,7 @@ _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
         or _list_problem(page.words, _WORD_BYTES)
         or _payload_problem(page.payload, page.capture.document, scheme)
     ),
+    Decision: lambda decision, _: _decision_problem(decision),
     messages.Sighting: lambda sighting, scheme: (
         _id_problem(sighting.document)
         or _location_problem(sighting.key, sighting.time)

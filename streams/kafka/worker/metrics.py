@@ -23,6 +23,7 @@ COUNTERS = {
     "pairs_verified": "candidate pairs whose sketches were compared",
     "edges": "pairs at or above the similarity threshold",
     "unions": "cluster roots that became members of another cluster",
+    "decisions": "decisions of editors received, sent by moved, gone and decisions --remove",
     "retractions": "retractions applied, sent by forget and sweep cancel",
     "late_messages": "messages dropped because their sender had lost its partition",
     "moves_truncated": "sweeps with more moves than kafka.moves_max",

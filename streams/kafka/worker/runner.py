@@ -194,8 +194,7 @@ class Runner:
 
     def _is_too_late(self, page: msgspec.Struct) -> bool:
         """Return whether a page is from a worker that did not notice the loss of its partition of `pages` in time."""
-        assert isinstance(page, SketchedPage)
-        return self.sweep_log.table.ignores_pages(page.capture.sweep)
+        return isinstance(page, SketchedPage) and self.sweep_log.table.ignores_pages(page.capture.sweep)
 
     def _unpack(self, topic: Topic, batch: Iterable[Message]) -> tuple[list[msgspec.Struct], list[DeadLetter]]:
         values: list[msgspec.Struct] = []

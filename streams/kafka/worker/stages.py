@@ -15,7 +15,7 @@ from state import meta
 from state.changes import Changes
 from state.codecs import changelog_record, document_row, posting_list
 from state.families import Family
-from state.model import PREFIX_BYTES
+from state.model import PREFIX_BYTES, Decision
 from state.partition import Partition
 from state.rows import RowReader
 from state.store import Store
@@ -29,7 +29,7 @@ from streams.kafka.worker.results import (
     near_duplicate_results,
     retraction_results,
 )
-from streams.operators import admit, capture, gather, join, lookups, probe, routing, verify
+from streams.operators import admit, capture, decide, gather, join, lookups, probe, routing, verify
 from streams.operators.forest import Forest
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.page import Rejected
@@ -86,12 +86,14 @@ class Outcome:
             self.messages[Topic(stage), partition].append(message)
 
 
-def process_captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
-    """Write captures, and send sightings of new or changed pages.
+def process_captures(partition: Partition, messages: Sequence[SketchedPage | Decision], context: Context) -> Outcome:
+    """Write captures and decisions, and send sightings of new or changed pages.
 
     A revisit arrives at the owner of the original's URL. Once resolved, it is forwarded to the owner of its own URL.
     """
     outcome, store = Outcome(context), partition.store
+    pages = [message for message in messages if isinstance(message, SketchedPage)]
+    decisions = [message for message in messages if isinstance(message, Decision)]
     resolved, unresolved = capture.resolve(
         pages, lookups.read_possible_originals(store, capture.original_queries(pages))
     )
@@ -104,8 +106,11 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
     result = capture.capture(own_pages, lookups.read_last_captures(store, capture.url_keys(own_pages)))
     outcome.queue(result.sightings)
     outcome.changes = result.changes
+    stored_decisions = lookups.read_rows(store, Family.DECISIONS, decide.row_keys(decisions))
+    outcome.changes.update(decide.decide(decisions, stored_decisions))
     outcome.rejected += unresolved
     outcome.counts.update(captures=len(result.captures), unchanged=result.unchanged, html_stripped=result.stripped)
+    outcome.counts["decisions"] += len(decisions)
     return outcome
 
 

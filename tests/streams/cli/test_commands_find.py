@@ -52,7 +52,7 @@ def test_moved_pages_are_found(find: Lostfound, old: str, new: str) -> None:
     assert best["confidence"] > 0.5
     assert best["containment"] > 0.8
     assert best["evidence"]
-    assert list(answer) == ["url", "status", "last_seen", "document", "candidates", "known_url"]
+    assert list(answer) == ["url", "status", "last_seen", "document", "candidates", "known_url", "decision"]
 
 
 def test_pages_can_be_gone_alive_and_unknown(find: Lostfound) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from state.model import PREFIX_BYTES, Capture, DocumentRow, Sketch, Sweep, SweepState
+from state.model import PREFIX_BYTES, Capture, Decision, DocumentRow, Sketch, Sweep, SweepState
 from state.scheme import Scheme
 from streams import settings as settings_module
 from streams.find import Answer, Candidate, Finder
@@ -44,6 +44,7 @@ class MemoryView:
         self._locations: dict[bytes, set[bytes]] = defaultdict(set)
         self._postings: dict[tuple[str, bytes], set[bytes]] = defaultdict(set)
         self._roots: dict[bytes, bytes] = {}
+        self._decisions: dict[bytes, Decision] = {}
 
     def add(
         self, pages: dict[str, str | int], *, redirects: dict[str, str] | None = None, committed: bool = True
@@ -67,6 +68,16 @@ class MemoryView:
         for url, status in statuses.items():
             self._capture(url, status, delay=1)
         return self
+
+    def decide(self, *decisions: Decision) -> MemoryView:
+        self._decisions.update((decision.key, decision) for decision in decisions)
+        return self
+
+    def decisions(self, keys: list[bytes]) -> list[Decision | None]:
+        return [self._decisions.get(key) for key in keys]
+
+    def all_decisions(self, prefix: bytes = b"") -> Iterator[Decision]:
+        return (decision for key, decision in sorted(self._decisions.items()) if key.startswith(prefix))
 
     def _capture(
         self, url: str, status: int, *, document: bytes | None = None, redirect: str | None = None, delay: int = 0

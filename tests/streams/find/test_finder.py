@@ -39,7 +39,7 @@ def test_the_json_contract(view, finder, pages, text):
     old, new = f"{SITE}/old/yew.html", f"{SITE}/wood/the-yew/"
     view.add({**pages, old: text("yew")}).add({**pages, new: text("yew")})
     answer = json.loads(finder(view).find(old).to_json())
-    assert list(answer) == ["url", "status", "last_seen", "document", "candidates", "known_url"]
+    assert list(answer) == ["url", "status", "last_seen", "document", "candidates", "known_url", "decision"]
     assert answer["last_seen"] == "1970-04-11T00:00:00Z"
     assert len(answer["document"]) == 32
     assert list(answer["candidates"][0]) == [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.model import Capture
+from state.model import Capture, Decision, DecisionKind
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.operators.routing import Message, Stage, bucket_probes, destination, partition_of
@@ -26,6 +26,11 @@ PAGE = SketchedPage(
     [
         (PAGE, Stage.CAPTURES, b"org,a)/"),
         (SketchedPage(capture=PAGE.capture, original_key=b"org,b)/"), Stage.CAPTURES, b"org,b)/"),
+        (
+            Decision(key=b"org,a)/", kind=DecisionKind.GONE, time=1, old_url="https://a.org/"),
+            Stage.CAPTURES,
+            b"org,a)/",
+        ),
         (Sighting(document=X, key=b"org,a)/", time=1, words=b"", payload=None), Stage.DOCUMENTS, X[:5]),
         (CandidatePair(X, Y[:5], 2), Stage.DOCUMENTS, X[:5]),
         (VerifyRequest(document=X, row=b"row", prefix=Y[:5]), Stage.DOCUMENTS, Y[:5]),

@@ -1,0 +1,133 @@
+"""`lostfound moved`, `gone` and `decisions`: record, list and remove the decisions of editors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TextIO, cast
+
+import click
+
+from streams.cli.command_context import Context, now_ms
+from streams.cli.exit_codes import Exit
+from streams.cli.options import json_option, server_options
+from streams.cli.output import print_results, write_json
+from streams.errors import InputError
+from streams.terminal.escape import escape_text, pluralise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from state.model import Decision
+    from streams.decisions import Recorded
+
+_from_file_option = click.option(
+    "--from-file", metavar="FILE|-", help="Read the decisions from a file or from stdin, one per line."
+)
+
+
+@click.command
+@click.argument("urls", metavar="[OLD NEW]", nargs=-1)
+@_from_file_option
+@json_option
+@server_options
+def moved(context: Context, urls: tuple[str, ...], from_file: str | None, as_json: bool) -> Exit:
+    """Record that the page of OLD moved to NEW.
+
+    `find` and the redirect maps then use NEW, whatever their ranking says. In a file, each line contains OLD and NEW,
+    or only OLD for a page that is gone.
+    """
+    from streams import decisions
+
+    if len(urls) != (0 if from_file else 2):
+        raise click.UsageError("specify OLD and NEW, or --from-file")
+    return _record(context, _read_file(from_file) if from_file else [decisions.moved(*urls)], as_json=as_json)
+
+
+@click.command
+@click.argument("urls", metavar="[OLD]...", nargs=-1)
+@_from_file_option
+@json_option
+@server_options
+def gone(context: Context, urls: tuple[str, ...], from_file: str | None, as_json: bool) -> Exit:
+    """Record that the pages of URLs are gone.
+
+    `find` and the redirect maps then have no new URL for them, whatever their ranking says.
+    """
+    from streams import decisions
+
+    if not urls and not from_file:
+        raise click.UsageError("specify one or more URLs, or --from-file")
+    recorded = {decision.key: decision for decision in map(decisions.gone, urls)}
+    if from_file:
+        recorded |= {decision.key: decision for decision in _read_file(from_file, only_gone=True)}
+    return _record(context, list(recorded.values()), as_json=as_json)
+
+
+@click.command(name="decisions")
+@click.option("--remove", "removed_urls", metavar="URL", multiple=True, help="Remove the decision; can be repeated.")
+@click.option(
+    "--with-rank", is_flag=True, help="Also look up the rank that `find` gives to each new URL without the decision."
+)
+@json_option
+@server_options
+def decisions_command(context: Context, removed_urls: tuple[str, ...], with_rank: bool, as_json: bool) -> Exit:
+    """List the decisions recorded with `moved` and `gone`, or remove some of them.
+
+    The output of --json can be read by `moved --from-file`.
+    """
+    from streams import decisions
+    from streams.find import Finder
+    from streams.terminal import tables
+
+    if removed_urls:
+        if with_rank:
+            raise click.UsageError("--remove and --with-rank cannot be combined")
+        return _remove(context, removed_urls, as_json=as_json)
+    with context.open_view() as (view, settings):
+        finder = Finder(view, settings) if with_rank else None
+        listed = decisions.list_decisions(view, finder)
+        return print_results(listed, tables.decisions_table, "no decision is recorded", as_json=as_json)
+
+
+def _read_file(name: str, *, only_gone: bool = False) -> Sequence[Decision]:
+    from streams import decisions
+
+    try:
+        with click.open_file(name, encoding="utf-8-sig", errors="replace") as file:
+            return decisions.read_decisions(cast(TextIO, file), name, now_ms(), only_gone=only_gone)
+    except OSError as error:
+        hint = "name a file with one decision per line, or - for stdin"
+        raise InputError(f"{name}: {error.strerror}", hint) from error
+
+
+def _store(context: Context, made: Sequence[Decision]) -> Recorded:
+    from streams import decisions
+
+    with context.open_for_decisions() as (rows, commit):
+        recorded = decisions.record(rows, made, now_ms())
+        if recorded.recorded:
+            commit(recorded.changes)
+    return recorded
+
+
+def _record(context: Context, made: Sequence[Decision], *, as_json: bool) -> Exit:
+    recorded = _store(context, made)
+    if as_json:
+        write_json({"recorded": recorded.recorded, "unchanged": recorded.unchanged})
+        return Exit.OK
+    unchanged = f"; {recorded.unchanged:,} already recorded, or older than the recorded one"
+    click.echo(f"recorded {pluralise(recorded.recorded, 'decision')}{unchanged if recorded.unchanged else ''}")
+    return Exit.OK
+
+
+def _remove(context: Context, urls: Sequence[str], *, as_json: bool) -> Exit:
+    from streams import decisions
+
+    unique = {decision.key: decision for decision in map(decisions.removed, urls)}
+    removed = _store(context, list(unique.values())).recorded
+    if as_json:
+        write_json({"removed": removed})
+    elif removed:
+        click.echo(f"removed {pluralise(removed, 'decision')}")
+    if not removed:
+        click.echo(f"no decision is recorded about {escape_text(', '.join(urls))}", err=True)
+    return Exit.OK if removed else Exit.NOTHING
