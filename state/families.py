@@ -47,6 +47,9 @@ class Family(StrEnum):
     DECISIONS = "decisions"
 
 
+# The families that a state lacks if only earlier versions have written to it. Readers treat them as empty.
+LATER_FAMILIES = frozenset({Family.DECISIONS})
+
 Limit = Annotated[int, Meta(ge=1, le=1 << 20)]
 
 

@@ -39,7 +39,8 @@ def moved(context: Context, urls: tuple[str, ...], from_file: str | None, as_jso
 
     if len(urls) != (0 if from_file else 2):
         raise click.UsageError("specify OLD and NEW, or --from-file")
-    return _record(context, _read_file(from_file) if from_file else [decisions.moved(*urls)], as_json=as_json)
+    made = _read_file(from_file) if from_file else [decisions.moved(urls[0], urls[1])]
+    return _record(context, made, as_json=as_json)
 
 
 @click.command

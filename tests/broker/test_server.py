@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import time
@@ -168,3 +169,35 @@ def test_an_open_sweep_is_committed_by_command(make_collection: Callable[..., An
     assert json.loads(output)["captures"] == sum(1 for _ in (SAMPLE / "2023-03.jsonl").open())
     assert "cannot be committed" in collection.run("sweep", "commit", "2023-03", "--server", url, code=2)
     collection("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03")
+
+
+def test_decisions_give_the_same_answers(engines: BothEngines, tmp_path: Path) -> None:
+    """Decisions reach the owners of their URLs, and survive a later sweep and the loss of a worker's folder."""
+    collection = engines.collection
+    site = "https://www.windvane.example"
+    moved, gone, alive, never = (
+        f"{site}/{page}" for page in ("guide/alerts.html", "radio/packet.html", "faq.html", "x")
+    )
+    decisions = tmp_path / "decisions.jsonl"
+    decided = [(moved, alive), (gone, None), (alive, gone), (never, moved)]
+    lines = [{"old": old, "new": new, "decided_at": "2026-01-02T03:04:05Z"} for old, new in decided]
+    decisions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    sources: list[list[object]] = [["--data-dir", engines.folder], *(["--server", url] for url in engines.urls)]
+    commands: list[list[object]] = [["moved", "--from-file", decisions], ["decisions", "--remove", alive]]
+    for command in commands:
+        assert collection.run(*command, *sources[0]) == collection.run(*command, *sources[1]), command
+    # A decision that is older than the stored one changes nothing on either engine.
+    decisions.write_text(json.dumps({"old": moved, "decided_at": "2025-01-01T00:00:00Z"}))
+    assert "recorded 0 decisions" in collection.run("gone", "--from-file", decisions, *sources[0])
+    assert "recorded 0 decisions" in collection.run("gone", "--from-file", decisions, *sources[2])
+    queries = [["decisions", "--json", "--with-rank"], ["find", moved, gone, alive, never, "--json"]]
+    queries.append(["find", "--missing", "--redirects", "csv"])
+    answers = [[collection.run(*query, *source) for query in queries] for source in sources]
+    assert answers[0] == answers[1] == answers[2]
+    statuses = [json.loads(line)["status"] for line in answers[0][1].splitlines()]
+    assert statuses == ["moved", "gone", "alive", "moved"]
+    assert f"{never},{alive},1.000" in answers[0][2]
+    collection.stop()
+    shutil.rmtree(collection.folder / "a")
+    url = collection.serve("a")
+    assert [collection.run_until_success(*query, "--server", url) for query in queries] == answers[0]

@@ -16,7 +16,7 @@ import rocksdict
 from state import inventory, wal
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
-from state.families import STORAGE, Family, StoreLimits
+from state.families import LATER_FAMILIES, STORAGE, Family, StoreLimits
 from state.store import Store
 from tests.memory import MemoryStore
 
@@ -413,3 +413,26 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.g
     command = [sys.executable, "-c", program, str(tmp_path / "state")]
     touched_bytes = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert touched_bytes < 10 << 20
+
+
+@pytest.mark.parametrize("family", LATER_FAMILIES)
+def test_a_reader_of_an_earlier_versions_state_finds_no_rows_in_later_families(
+    tmp_path: Path, family: Family
+) -> None:
+    with Store(tmp_path, SMALL) as store:
+        put(store, Family.META, a=b"1")
+    inventory.remove(tmp_path)
+    names = rocksdict.Rdict.list_cf(str(tmp_path))
+    options = {name: rocksdict.Options(raw_mode=True) for name in names}
+    database = rocksdict.Rdict(str(tmp_path), rocksdict.Options(raw_mode=True), column_families=options)
+    database.drop_column_family(family.value)
+    database.close()
+    with Store(tmp_path, SMALL, writable=False) as reader:
+        assert reader.get(Family.META, b"a") == b"1"
+        assert reader.get(family, b"a") is None
+        assert (list(reader.scan(family)), reader.rows_under(family, [b""])) == ([], [[]])
+        assert (reader.estimated_keys(family), reader.bytes_on_disk(family)) == (0, 0)
+        with Store(tmp_path, SMALL) as writer:
+            put(writer, family, a=b"2")
+        reader.catch_up()
+        assert reader.get(family, b"a") == b"2"

@@ -17,8 +17,8 @@ ALIVE, GONE = f"{SITE}/faq.html", f"{SITE}/radio/packet.html"
 def find(lostfound: Lostfound, url: str) -> tuple[str, str | None]:
     """Return the status of a URL, and its best candidate if this has any confidence."""
     (answer,) = lostfound("find", url, "--json").rows
-    best = answer["candidates"][0] if answer["candidates"] else {"confidence": 0}
-    return answer["status"], best["url"] if best["confidence"] else None
+    likely = [candidate["url"] for candidate in answer["candidates"][:1] if candidate["confidence"]]
+    return answer["status"], next(iter(likely), None)
 
 
 def test_a_decision_overrides_the_ranking_until_it_is_removed(lostfound: Lostfound, sample_state: Path) -> None:

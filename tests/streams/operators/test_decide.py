@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +36,7 @@ def stored_after(batches: list[list[Decision]]) -> dict[bytes, bytes]:
 
 
 @given(some_decisions, st.randoms(use_true_random=False))
-def test_order_and_repetition_do_not_matter(decisions: list[Decision], rng) -> None:  # type: ignore[no-untyped-def]
+def test_order_and_repetition_do_not_matter(decisions: list[Decision], rng: Random) -> None:
     shuffled = [*decisions, *decisions[:3]]
     rng.shuffle(shuffled)
     one_by_one = [[decision] for decision in shuffled]

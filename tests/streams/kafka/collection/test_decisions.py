@@ -19,6 +19,7 @@ from streams.decisions import gone, moved, record, removed
 from streams.errors import InputError
 from streams.find import Finder
 from streams.kafka.collection import collection as collection_module
+from streams.kafka.rows.worker_client import WorkerClient
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.worker.stages import Outcome
 from streams.operators.routing import partition_of
@@ -119,7 +120,7 @@ def test_the_server_sends_decisions_to_their_owners(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("LOSTFOUND_TOKEN", "secret")
     with worker_servers(tmp_path) as (worker, _):
         with_lag(worker)
-        client = collection_module.WorkerClient(worker.url, 20, "secret")
+        client = WorkerClient(worker.url, 20, "secret")
         decisions = [moved(URLS[0], NEW), gone(URLS[1]), removed(URLS[2])]
         recorded = record(client.store(), decisions, now=7)
         client.decide(recorded.changes)
@@ -133,7 +134,7 @@ def test_decisions_need_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with worker_servers(tmp_path) as (worker, _):
         with_lag(worker)
         with pytest.raises(InputError, match="token"):
-            collection_module.WorkerClient(worker.url, 20, token).decide(rows([gone(URLS[0], 1)]))
+            WorkerClient(worker.url, 20, token).decide(rows([gone(URLS[0], 1)]))
         producer: Any = worker.runner.producer
         assert producer.sent == []
 
@@ -156,7 +157,7 @@ def test_the_server_refuses_all_decisions_if_one_is_invalid(
     with worker_servers(tmp_path) as (worker, _):
         with_lag(worker)
         with pytest.raises(StateError):
-            collection_module.WorkerClient(worker.url, 20, "secret").decide(changes)
+            WorkerClient(worker.url, 20, "secret").decide(changes)
         producer: Any = worker.runner.producer
         assert producer.sent == []
 
@@ -167,12 +168,12 @@ def test_decisions_that_are_not_stored_in_time_are_reported(tmp_path: Path, monk
     with worker_servers(tmp_path) as (worker, _):
         with_lag(worker).reached = False
         with pytest.raises(StateError, match="were sent, but not all are stored") as caught:
-            collection_module.WorkerClient(worker.url, 20, "secret").decide(rows([gone(URLS[0], 1)]))
+            WorkerClient(worker.url, 20, "secret").decide(rows([gone(URLS[0], 1)]))
         assert "take effect once" in caught.value.hint
 
 
 def test_many_decisions_are_sent_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = collection_module.WorkerClient("http://127.0.0.1:1", 20)
+    client = WorkerClient("http://127.0.0.1:1", 20)
     posted: list[bytes] = []
     monkeypatch.setattr("streams.kafka.rows.worker_client.CHANGES_BYTES_MAX", 200)
     monkeypatch.setattr(client, "post", lambda _path, body, _type: posted.append(body))
