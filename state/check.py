@@ -1,14 +1,15 @@
 """`state check`: verify every invariant of the state.
 
     meta, sweeps  can be decoded; otherwise, nothing else is checked
-    captures      can be decoded; the document is stored, and has a location at the URL; the counts of captures per
-                  host are correct; the prefix index contains the URL
+    captures      can be decoded; the document is stored, and has a location at the URL; the list of links is stored;
+                  the counts of captures per host are correct; the prefix index contains the URL
     documents     can be decoded; have as many bins as the scheme, and at least one location; are in every bucket of
                   their signature, unless the bucket was full
     locations     the document is stored, and a capture of the URL has this document
     bands, samples, words, texts   refer to stored documents
     edges         both documents are stored, and they are in the same cluster
     parents       both documents are stored, and the parent has the smaller id, which rules out cycles
+    links         see `state.check_links`
     members       are exactly the documents that have a parent, each under its root
     decisions     can be decoded
 
@@ -31,8 +32,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from state import meta, sweeps
-from state.codecs import capture_row, decision_row, document_row, edge_row, posting_list
+from state import check_links, meta, sweeps
+from state.codecs import capture_row, decision_row, document_row, edge_row, link_list, posting_list
 from state.codecs.url_key import host_prefix
 from state.errors import StateCorrupt
 from state.families import Family
@@ -124,7 +125,8 @@ def _row_problems(state: _CheckedState, rule: _Rule, key: bytes, value: bytes) -
     except StateCorrupt as error:
         yield str(error)
         return
-    if not any(map(state.owns, rule.owner_keys(row))):
+    owner_keys = list(rule.owner_keys(row))
+    if owner_keys and not any(map(state.owns, owner_keys)):
         yield "belongs to another partition"
     missing_documents = [document for document in rule.documents(row) if not state.has_document(document)]
     for document in missing_documents:
@@ -135,6 +137,8 @@ def _row_problems(state: _CheckedState, rule: _Rule, key: bytes, value: bytes) -
 
 def _capture_problems(state: _CheckedState, capture: Capture) -> Iterator[str]:
     state.capture_counts[capture.sweep][host_prefix(capture.key)] += 1
+    if capture.links and state.store.get(Family.LINK_LISTS, link_list.encode_key(capture.key, capture.links)) is None:
+        yield f"its list of links {capture.links.hex()} is not stored"
     if capture.document is None or not state.owns(capture.document[:PREFIX_BYTES]):
         return
     if state.store.get(Family.LOCATIONS, capture.document + capture.key) is None:
@@ -195,7 +199,9 @@ class _Rule(NamedTuple):
     """The invariants of a family's rows. All functions except `decode` take a decoded row."""
 
     decode: Callable[[bytes, bytes], Any]
-    owner_keys: Callable[[Any], Iterable[bytes]]  # the partition must own at least one of these keys
+    owner_keys: Callable[
+        [Any], Iterable[bytes]
+    ]  # the partition must own at least one of these keys, if there are any
     documents: Callable[[Any], Iterable[bytes]]  # ids or prefixes of documents that must be stored
     # Called only if all `documents` are stored.
     further_problems: Callable[[_CheckedState, Any], Iterator[str]] | None = None
@@ -247,6 +253,21 @@ _RULES: dict[Family, _Rule] = {
         _decode_key_only, _id_prefix_at_start, lambda key: [key[:ID_BYTES], key[ID_BYTES:]], _member_problems
     ),
     Family.DECISIONS: _Rule(decision_row.decode, lambda decision: [decision.key], lambda _: []),
+    Family.LINK_LISTS: _Rule(
+        check_links.decode_list,
+        lambda row: [row[0]],
+        lambda _: [],
+        lambda state, row: check_links.list_problems(state.store, row),
+    ),
+    Family.LINK_CHUNKS: _Rule(
+        check_links.decode_chunk,
+        lambda row: [row[1]] if row[1] else [],
+        lambda _: [],
+        lambda state, row: check_links.chunk_problems(state.store, row),
+    ),
+    Family.LINK_TARGETS: _Rule(
+        _decode_key_only, lambda _: [], lambda _: [], lambda state, key: check_links.target_problems(state.store, key)
+    ),
 }
 
 

@@ -8,9 +8,18 @@ from typing import Any
 import msgspec
 
 from state import meta, sweeps
-from state.codecs import capture_row, decision_row, document_row, edge_row, location_row, posting_list
+from state.codecs import (
+    capture_row,
+    decision_row,
+    document_row,
+    edge_row,
+    link_chunk,
+    link_list,
+    location_row,
+    posting_list,
+)
 from state.families import Family
-from state.model import ID_BYTES, PREFIX_BYTES
+from state.model import ID_BYTES, PREFIX_BYTES, TARGET_HASH_BYTES
 from state.rows import RowReader
 from state.view import View
 
@@ -61,6 +70,22 @@ def _decode_text(view: View, key: bytes, value: bytes) -> dict[str, Any]:
     return {"document": key, "title": title, "text": text}
 
 
+def _decode_link_list(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    url_key, list_id = link_list.decode_key(key)
+    return {"key": url_key.decode(), "list": list_id, "chunks": [id_.hex() for id_ in link_list.decode(value)]}
+
+
+def _decode_link_chunk(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    chunk_id, url_key = key[: link_chunk.CHUNK_ID_BYTES], key[link_chunk.CHUNK_ID_BYTES :]
+    if url_key:
+        return {"chunk": chunk_id, "page": url_key.decode()}
+    links = [msgspec.to_builtins(link, builtin_types=(bytes,)) for link in link_chunk.decode(value)]
+    return {
+        "chunk": chunk_id,
+        "links": [{**link, "target": link["target"].decode("utf-8", "replace")} for link in links],
+    }
+
+
 def _decode_sweep(view: View, key: bytes, value: bytes) -> dict[str, Any]:
     if key.startswith(b"s"):
         return dict(msgspec.to_builtins(sweeps.decode(key, value)))
@@ -90,6 +115,12 @@ _DECODERS: dict[Family, Callable[[View, bytes, bytes], dict[str, Any]]] = {
     Family.SAMPLES: _decode_posting,
     Family.WORDS: _decode_posting,
     Family.EDGES: lambda _, key, value: msgspec.structs.asdict(edge_row.decode(key, value)),
+    Family.LINK_LISTS: _decode_link_list,
+    Family.LINK_CHUNKS: _decode_link_chunk,
+    Family.LINK_TARGETS: lambda _, key, __: {
+        "target_hash": key[:TARGET_HASH_BYTES],
+        "chunk": key[TARGET_HASH_BYTES:],
+    },
     Family.PARENTS: lambda _, key, value: {"document": key, "parent": value},
     Family.MEMBERS: lambda _, key, __: {"root": key[:ID_BYTES], "document": key[ID_BYTES:]},
     Family.TEXTS: _decode_text,

@@ -10,6 +10,10 @@ edges      document id ‖ document id                 -> resemblance, containme
 parents    document id                               -> parent
 members    root ‖ document id                        -> nothing
 texts      document id                               -> title, compressed text
+link_lists    url key ‖ 00 ‖ list id                 -> ids of the chunks of a page's links
+link_chunks   chunk id                               -> links
+              chunk id ‖ url key                     -> nothing: a page with this chunk
+link_targets  hash of a url key ‖ chunk id prefix    -> nothing: a chunk with a link to this URL
 sweeps     "s" ‖ sweep                               -> name, state, times
            "h" ‖ sweep ‖ host key                    -> number of captures
 meta       name                                      -> scheme, format, cursors, counters, full buckets, dictionaries
@@ -26,7 +30,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from state.model import PREFIX_BYTES
+from state.model import PREFIX_BYTES, TARGET_HASH_BYTES
 
 
 class Family(StrEnum):
@@ -45,6 +49,9 @@ class Family(StrEnum):
     SWEEPS = "sweeps"
     META = "meta"
     DECISIONS = "decisions"
+    LINK_LISTS = "link_lists"
+    LINK_CHUNKS = "link_chunks"
+    LINK_TARGETS = "link_targets"
 
 
 # The families that a state lacks if only earlier versions have written to it. Readers treat them as empty.
@@ -102,5 +109,9 @@ STORAGE: dict[Family, Storage] = {family: Storage() for family in Family} | {
     Family.PARENTS: Storage(bloom_bits=10),
     Family.DECISIONS: _SINGLE_ROW_READS._replace(bloom_bits=10),  # most URLs that are looked up have no decision
     # The largest family. Its rows are read in random order, and are already compressed with a trained dictionary.
+    Family.LINK_LISTS: _SINGLE_ROW_READS,
+    # Neighbouring rows share most of their bytes: pages with one chunk share its id and long prefixes of URL keys.
+    Family.LINK_CHUNKS: Storage(write_buffer_mib=16, bloom_bits=10),
+    Family.LINK_TARGETS: _WRITE_MOSTLY._replace(prefix_bytes=TARGET_HASH_BYTES, write_buffer_mib=16),
     Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression="none", block_kib=4),
 }

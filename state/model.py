@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 ID_BYTES = 16
 PREFIX_BYTES = 5  # length of the id prefixes in postings, which rarely collide; verification rejects collisions
+TARGET_HASH_BYTES = 5  # length of the hashes of link targets; the chunk that is then read shows collisions
 
 
 class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -42,6 +43,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     raw_fingerprint: bytes = msgspec.field(name="raw")  # 8 bytes, or b"" if the page was not sketched
     redirect: str | None = None
     extractor: int = 0  # a value of `Extractor`
+    links: bytes = b""  # 8-byte id of the list of the page's links; empty if it has none, or if links are not stored
     # Distinguishes captures of a URL with the same time; 0 until the capture is stored.
     tiebreaker: int = msgspec.field(default=0, name="tie")
 
@@ -54,6 +56,27 @@ class Extractor(IntEnum):
     HTML = 2
     HTML_FALLBACK = 3  # all text, because the main content was empty
     HTML_STRIPPED = 4  # the text between the tags, because parsing them would have taken too long or too much memory
+
+
+class LinkKind(IntEnum):
+    """How a page refers to a URL."""
+
+    ANCHOR = 0  # <a> or <area>
+    CANONICAL = 1  # <link rel="canonical">
+    ALTERNATE = 2  # <link rel="alternate" hreflang="...">
+    REFRESH = 3  # <meta http-equiv="refresh">
+    SCRIPT = 4  # a script that sends the browser to this URL
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """A link as stored: what a page says about a URL."""
+
+    target: bytes  # URL key
+    https: bool = False
+    kind: LinkKind = LinkKind.ANCHOR
+    anchor: str = ""  # the words of the link; of an alternate, its language
+    nofollow: bool = False
+    navigation: bool = False  # whether it is in the page's navigation instead of its main content
 
 
 class SweepState(IntEnum):

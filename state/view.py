@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 
 from state import meta, sweeps
-from state.codecs import capture_row, decision_row, document_row, edge_row, location_row, posting_list
+from state.codecs import (
+    capture_row,
+    decision_row,
+    document_row,
+    edge_row,
+    link_chunk,
+    link_list,
+    location_row,
+    posting_list,
+)
 from state.codecs.text_row import TextCodec
 from state.families import Family
 from state.model import (
     ID_BYTES,
     PREFIX_BYTES,
+    TARGET_HASH_BYTES,
     Capture,
     Decision,
     DecisionKind,
     DocumentRow,
     Edge,
+    Link,
     Sweep,
     SweepState,
 )
@@ -159,6 +170,35 @@ class View:
             Family.WORDS, [site + _U32.pack(word_hash) for site, word_hash in words], limit
         )
         return [[key[-PREFIX_BYTES:] for key in keys] for keys in results]
+
+    def link_lists(self, keys_and_ids: Collection[tuple[bytes, bytes]]) -> dict[tuple[bytes, bytes], list[bytes]]:
+        """Return the ids of the chunks of lists of links, by URL key and list id. Missing lists are omitted."""
+        wanted = sorted(keys_and_ids)
+        values = self.store.get_many(Family.LINK_LISTS, [link_list.encode_key(key, id_) for key, id_ in wanted])
+        return {k: link_list.decode(value) for k, value in zip(wanted, values, strict=True) if value is not None}
+
+    def link_chunks(self, chunk_ids: Collection[bytes]) -> dict[bytes, list[Link]]:
+        """Return the links of chunks by chunk id. Missing chunks are omitted."""
+        wanted = sorted(chunk_ids)
+        values = self.store.get_many(Family.LINK_CHUNKS, wanted)
+        return {id_: link_chunk.decode(value) for id_, value in zip(wanted, values, strict=True) if value is not None}
+
+    def chunk_prefixes(self, url_keys: Sequence[bytes], limit: int) -> list[list[bytes]]:
+        """Return, for each URL, the prefixes of the ids of at most `limit` chunks that may link to it."""
+        results = self.store.keys_under(Family.LINK_TARGETS, [link_chunk.target_hash(key) for key in url_keys], limit)
+        return [[key[TARGET_HASH_BYTES:] for key in keys] for keys in results]
+
+    def link_chunks_by_prefixes(self, prefixes: Sequence[bytes]) -> dict[bytes, list[Link]]:
+        """Return the chunks whose ids begin with the prefixes: nearly always one per prefix."""
+        results = self.store.keys_under(Family.LINK_CHUNKS, prefixes, 1)  # the row with the links is the first
+        return self.link_chunks({key[: link_chunk.CHUNK_ID_BYTES] for keys in results for key in keys})
+
+    def chunk_pages(self, chunk_ids: Sequence[bytes], limit: int | None) -> list[list[bytes]]:
+        """Return the URL keys of at most `limit` pages with each chunk, now or in an earlier version."""
+        limit = None if limit is None else limit + 1  # the first row contains the links
+        results = self.store.rows_under(Family.LINK_CHUNKS, chunk_ids, limit)
+        start = link_chunk.CHUNK_ID_BYTES
+        return [[key[start:] for key, _ in rows if len(key) > start] for rows in results]
 
     def root(self, document_id: bytes) -> bytes:
         """Return the root of a document's cluster, which is the document itself if it is alone."""

@@ -29,6 +29,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold: Annotated[float, Meta(ge=0.1, le=1.0)]
     keep_texts: bool
     index_find: bool
+    keep_links: Literal["off", "targets", "anchors"]
     media_types: list[str]
     file_suffixes: list[str]
 
@@ -56,6 +57,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens_max: Count
     html_tags_max: Count
     html_attributes_max: Count
+    links_max: Count
+    anchor_chars_max: Annotated[int, Meta(ge=1, le=10_000)]
     header_bytes_max: Annotated[int, Meta(ge=1024, le=1 << 26)]
     bucket_postings_max: Annotated[int, Meta(ge=1, le=10_000)]
     sample_postings_max: Count

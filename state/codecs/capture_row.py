@@ -2,9 +2,11 @@
 
     key    url key │ 00 │ sweep 4 B │ time 8 B (ms) │ tiebreaker 2 B
     value  version 1 B │ flags 1 B │ status 2 B │ extractor 1 B
-           │ [document id 16 B] │ [raw fingerprint 8 B] │ [length 2 B │ redirect] │ [length 2 B │ url]
+           │ [document id 16 B] │ [raw fingerprint 8 B] │ [link list id 8 B]
+           │ [length 2 B │ redirect] │ [length 2 B │ url]
 
     flags  1: https   2: document id   4: raw fingerprint   8: redirect   16: url, unless derivable from the key
+           32: link list id
 
 A URL key contains no NUL, so the captures of a URL are one range of keys, in order of sweep and time. The
 tiebreaker distinguishes captures with the same time, typically of an http URL and of the https URL to which it
@@ -23,7 +25,9 @@ from state.model import ID_BYTES, Capture
 
 VERSION = 1
 RAW_FINGERPRINT_BYTES = 8
+LINK_LIST_ID_BYTES = 8
 _IS_HTTPS, _HAS_DOCUMENT, _HAS_RAW_FINGERPRINT, _HAS_REDIRECT, _HAS_URL = 1, 2, 4, 8, 16
+_HAS_LINKS = 32
 _HEAD = struct.Struct(">BBHB")
 _KEY_TAIL = struct.Struct(">IQH")
 _SUCCESS_BIT = 0x8000  # the highest bit of a tiebreaker, set for status 2xx
@@ -69,6 +73,7 @@ def encode(capture: Capture) -> bytes:
     """Encode the fields of a capture that are not in its row key."""
     assert capture.document is None or len(capture.document) == ID_BYTES
     assert len(capture.raw_fingerprint) in (0, RAW_FINGERPRINT_BYTES)
+    assert len(capture.links) in (0, LINK_LIST_ID_BYTES)
     https = capture.url.startswith("https:")
     flags = _IS_HTTPS if https else 0
     fields = []
@@ -78,6 +83,9 @@ def encode(capture: Capture) -> bytes:
     if capture.raw_fingerprint:
         flags |= _HAS_RAW_FINGERPRINT
         fields.append(capture.raw_fingerprint)
+    if capture.links:
+        flags |= _HAS_LINKS
+        fields.append(capture.links)
     if capture.redirect is not None:
         flags |= _HAS_REDIRECT
         fields.append(_encode_string(capture.redirect))
@@ -93,6 +101,15 @@ def document_of(value: bytes) -> bytes | None:
     return value[_HEAD.size : _HEAD.size + ID_BYTES] if has_document else None
 
 
+def links_of(value: bytes) -> bytes:
+    """Return the id of the list of links in a capture's value, which must be valid, or b""."""
+    if len(value) <= _HEAD.size or not value[1] & _HAS_LINKS:
+        return b""
+    offset = _HEAD.size + ID_BYTES * bool(value[1] & _HAS_DOCUMENT)
+    offset += RAW_FINGERPRINT_BYTES * bool(value[1] & _HAS_RAW_FINGERPRINT)
+    return value[offset : offset + LINK_LIST_ID_BYTES]
+
+
 def decode(row_key: bytes, value: bytes) -> Capture:
     """Decode a capture from its row key and value. Raise StateCorrupt if either is invalid."""
     key, sweep, time, tiebreaker = decode_key(row_key)
@@ -100,11 +117,13 @@ def decode(row_key: bytes, value: bytes) -> Capture:
         raise StateCorrupt(f"not a capture of version {VERSION}: truncated, or written by a newer lostfound")
     _, flags, status, extractor = _HEAD.unpack_from(value)
     offset = _HEAD.size
-    document, raw_fingerprint, redirect = None, b"", None
+    document, raw_fingerprint, links, redirect = None, b"", b"", None
     if flags & _HAS_DOCUMENT:
         document, offset = value[offset : offset + ID_BYTES], offset + ID_BYTES
     if flags & _HAS_RAW_FINGERPRINT:
         raw_fingerprint, offset = value[offset : offset + RAW_FINGERPRINT_BYTES], offset + RAW_FINGERPRINT_BYTES
+    if flags & _HAS_LINKS:
+        links, offset = value[offset : offset + LINK_LIST_ID_BYTES], offset + LINK_LIST_ID_BYTES
     if flags & _HAS_REDIRECT:
         redirect, offset = _decode_string(value, offset)
     if flags & _HAS_URL:
@@ -123,6 +142,7 @@ def decode(row_key: bytes, value: bytes) -> Capture:
         raw_fingerprint=raw_fingerprint,
         redirect=redirect,
         extractor=extractor,
+        links=links,
         tiebreaker=tiebreaker,
     )
 

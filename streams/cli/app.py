@@ -17,6 +17,7 @@ from streams.cli.commands_demo import demo
 from streams.cli.commands_docs import config, docs
 from streams.cli.commands_find import find
 from streams.cli.commands_kafka import publish, topics, worker
+from streams.cli.commands_links import links
 from streams.cli.commands_query import captures, cluster, clusters, duplicates, similar
 from streams.cli.commands_state import forget, state
 from streams.cli.commands_sweep import ingest, sweep
@@ -27,8 +28,8 @@ from streams.errors import LostfoundError
 from streams.terminal.escape import replace_unencodable
 
 _COMMANDS = [
-    captures, cluster, clusters, config, decisions_command, demo, docs, duplicates, find, forget, gone, ingest, moved,
-    publish, similar, state, sweep, topics, worker,
+    captures, cluster, clusters, config, decisions_command, demo, docs, duplicates, find, forget, gone, ingest, links,
+    moved, publish, similar, state, sweep, topics, worker,
 ]  # fmt: skip
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"

@@ -18,7 +18,7 @@ from state.codecs import document_row
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep
 from state.rows import LocalReader, RowStore
-from streams.operators import admit, capture, forest, lookups, probe, verify
+from streams.operators import admit, capture, forest, link, lookups, probe, verify
 from streams.operators.messages import CandidatePair, DocumentPayload, SketchedPage
 from streams.operators.probe import ProbeResult
 from streams.operators.verify import VerifyResult
@@ -86,12 +86,14 @@ class Engine:
         if last_captures is None or commits_at_read != self.commits:
             last_captures = lookups.read_last_captures(self.store, capture.url_keys(pages))
         captured = capture.capture(resolved, last_captures)
+        stored_chunks = lookups.read_stored_chunks(self.store, resolved, last_captures)
+        linked = link.link(resolved, last_captures, stored_chunks)
         admission_rows = lookups.read_admission_rows(self.store, captured.sightings)
         admit_changes, new_payloads = admit.admit(captured.sightings, *admission_rows)
         probed = self._probe_buckets(new_payloads)
         verified = self._verify_pairs(new_payloads, probed.pairs)
         changes = Changes()
-        for operator_changes in (captured.changes, admit_changes, probed.changes, verified.changes):
+        for operator_changes in (captured.changes, linked.changes, admit_changes, probed.changes, verified.changes):
             changes.update(operator_changes)
         new_ids = {payload.document for payload in new_payloads}
         forest.join_all(self.store, verified.unions, changes, new_documents=new_ids)
@@ -105,7 +107,7 @@ class Engine:
             not_pages=not_pages,
             rejected=[*rejected, *unresolved],
         )
-        counters = self._updated_counters(report, new_payloads, captured, probed, verified)
+        counters = self._updated_counters(report, new_payloads, captured, linked, probed, verified)
         meta.put_counters(changes, counters)
         if probed.postings_dropped:
             meta.put_full_bucket_size(changes, self.settings.limits.bucket_postings_max)
@@ -169,6 +171,7 @@ class Engine:
         report: BatchReport,
         new_payloads: Sequence[DocumentPayload],
         captured: capture.CaptureResult,
+        linked: link.LinkResult,
         probed: ProbeResult,
         verified: VerifyResult,
     ) -> dict[str, int]:
@@ -186,6 +189,8 @@ class Engine:
             bucket_postings_max=probed.postings_dropped,
             candidates_max=probed.candidates_dropped,
             html_stripped=captured.stripped,
+            links_max=linked.dropped,
+            anchor_chars_max=linked.anchors_cut,
             tokens_max=sum(document_row.tokens(payload.row) >= tokens_max for payload in new_payloads),
         )
         return dict(totals)

@@ -26,6 +26,7 @@ from state.scheme import Scheme
 from state.view import View
 from streams.forgetting.bucket_refill import remove_postings
 from streams.forgetting.detachment import DoomedDocuments, detach
+from streams.forgetting.link_removal import delete_links
 from streams.forgetting.remaining_text import RemainingTexts
 from streams.forgetting.word_index import AffectedDocument, StaleEntryFinder, captures_elsewhere
 from streams.operators import forest
@@ -82,7 +83,7 @@ def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = T
         if capture.document == document
     ]
     entry_finder = StaleEntryFinder(reader, view.scheme, lambda _: False)  # no capture of the document remains
-    yield _remove(reader, captures, entry_finder, must_delete={document})
+    yield _remove(reader, captures, entry_finder, must_delete={document}, only_writer=only_writer)
 
 
 def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
@@ -98,7 +99,7 @@ def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> It
     if only_writer:
         yield from _forget_in_parts(reader, key)
     else:
-        removal = _remove(reader, View(reader).captures(key), _entry_finder(reader, key))
+        removal = _remove(reader, View(reader).captures(key), _entry_finder(reader, key), only_writer=False)
         yield _with_decision(reader, key, removal)
 
 
@@ -156,7 +157,7 @@ def cancel_sweep(reader: RowReader, sweep: Sweep, *, only_writer: bool = True) -
         start = capture_row.key_of(captures[-1])
         if only_writer:
             yield from _detach(reader, captures, doomed)
-        yield _remove(reader, captures, entry_finder)
+        yield _remove(reader, captures, entry_finder, only_writer=only_writer)
     changes = Changes()
     sweeps.finish_cancel(reader, sweep, changes)
     yield Removal(changes)
@@ -201,14 +202,21 @@ def _remove(
     captures: Sequence[Capture],
     entry_finder: StaleEntryFinder,
     must_delete: Collection[bytes] = (),
+    *,
+    only_writer: bool = True,
 ) -> Removal:
-    """Remove captures, the locations and documents that have no other captures, and all of `must_delete`."""
+    """Remove captures, the locations and documents that have no other captures, and all of `must_delete`.
+
+    Links are removed here only for the only writer: on Kafka, the owner of the captures removes them.
+    """
     changes = Changes()
     captures_by_document: dict[bytes, list[Capture]] = {document: [] for document in must_delete}
     for capture in captures:
         changes.delete(Family.CAPTURES, capture_row.key_of(capture))
         if capture.document:
             captures_by_document.setdefault(capture.document, []).append(capture)
+    if only_writer:
+        delete_links(reader, changes)
     _subtract_counts(reader, changes, captures)
     scheme = View(reader).scheme
     deleted, affected = _remove_from_urls(reader, changes, scheme, captures_by_document, must_delete)

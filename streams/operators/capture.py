@@ -37,8 +37,9 @@ class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_capture(
-    page: Page, sweep: int, document: bytes | None = None, raw_fingerprint: bytes = b"", extractor: int = 0
-) -> Capture:
+    page: Page, sweep: int, document: bytes | None = None, raw_fingerprint: bytes = b"", extractor: int = 0,
+    links: bytes = b"",
+) -> Capture:  # fmt: skip
     return Capture(
         key=page.key,
         url=page.url,
@@ -49,6 +50,7 @@ def new_capture(
         raw_fingerprint=raw_fingerprint,
         redirect=page.redirect,
         extractor=extractor,
+        links=links,
     )
 
 
@@ -87,7 +89,7 @@ def _find_unchanged_page(page: Page, previous: Capture | None, sweep: int) -> Sk
     raw_fingerprint = fingerprint_page(page)
     if raw_fingerprint != previous.raw_fingerprint:
         return None
-    capture = new_capture(page, sweep, previous.document, raw_fingerprint, previous.extractor)
+    capture = new_capture(page, sweep, previous.document, raw_fingerprint, previous.extractor, previous.links)
     return SketchedPage(capture=capture, origin=page.origin)
 
 
@@ -155,11 +157,14 @@ def _copy_document(capture: Capture, originals: Sequence[Capture]) -> Capture:
     last_original = max(originals, key=_chronological_key)
     # The tiebreaker is part of the row key. Computed without the document, it does not depend on the original.
     tiebreaker = capture.tiebreaker or capture_row.tiebreaker_of(capture)
+    # The links of a different URL are listed there: relative links would lead elsewhere.
+    links = last_original.links if last_original.key == capture.key else b""
     return msgspec.structs.replace(
         capture,
         document=last_original.document,
         raw_fingerprint=last_original.raw_fingerprint,
         extractor=last_original.extractor,
+        links=links,
         tiebreaker=tiebreaker,
     )
 

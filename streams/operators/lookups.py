@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from state.codecs import capture_row
 from state.families import Family
 from state.model import ID_BYTES, Capture
 from state.rows import LocalReader, RowReader
-from streams.operators import admit
+from streams.operators import admit, link
 from streams.operators.capture import OriginalQuery, is_original
-from streams.operators.messages import Sighting
+from streams.operators.messages import Sighting, SketchedPage
 
 Rows = dict[bytes, bytes]
 UNTIMED_CAPTURES_READ_MAX = 16  # per revisit whose original's time is unknown
@@ -36,6 +36,13 @@ def read_last_captures(store: LocalReader, keys: Sequence[bytes]) -> dict[bytes,
     """Return the last capture of each URL that has captures, by URL key."""
     rows = store.last_rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     return {key: capture_row.decode(*row) for key, row in zip(keys, rows, strict=True) if row}
+
+
+def read_stored_chunks(
+    store: RowReader, pages: Sequence[SketchedPage], last_captures: Mapping[bytes, Capture]
+) -> set[bytes]:
+    """Return the ids of the stored chunks among those that `link` may have to write."""
+    return set(read_rows(store, Family.LINK_CHUNKS, link.chunk_ids(pages, last_captures)))
 
 
 def read_possible_originals(

@@ -6,6 +6,7 @@ import msgspec
 
 from state.model import Capture
 from streams.page import Origin
+from streams.sketch.links import LinkPayload
 
 
 class DocumentPayload(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +25,7 @@ class SketchedPage(msgspec.Struct, frozen=True, kw_only=True):
     capture: Capture
     payload: DocumentPayload | None = None
     words: bytes = b""  # 8 bytes (site, word) per entry of the word index
+    links: LinkPayload | None = None  # None if the page has no links, or if its capture has none
     # For revisits: the URL key of the original, the capture that the page repeats.
     original_key: bytes | None = msgspec.field(default=None, name="revisit_of")
     origin: Origin = Origin("", 0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from state.codecs import document_row
+from state.codecs import document_row, link_chunk, link_list
 from state.codecs.text_row import TextCodec
 from state.model import Capture, DocumentRow
 from state.scheme import Scheme
@@ -28,6 +28,7 @@ from streams.sketch.index_terms import (
     word_entries,
     word_entries_of_pages,
 )
+from streams.sketch.links import LinkExtractor
 from streams.sketch.sketcher import SketchBatch
 from streams.urls import url_key
 
@@ -55,6 +56,14 @@ class SketchOperator:
         self.sketcher = sketching.Sketcher(scheme, limits.tokens_max)
         self._text_codec = TextCodec({})
         self._parser_limits = ParserLimits.from_settings(limits)
+        self._link_extractor: LinkExtractor | None = None
+        if policy.keep_links != "off":
+            self._link_extractor = LinkExtractor(
+                keep_anchors=policy.keep_links == "anchors",
+                links_max=limits.links_max,
+                anchor_chars_max=limits.anchor_chars_max,
+                url_bytes_max=limits.url_bytes_max,
+            )
 
     def __call__(self, task: SketchTask) -> SketchResults:
         """Return the results of each page, in order: a SketchedPage, a Rejected, or both.
@@ -84,7 +93,10 @@ class SketchOperator:
             if kind is None or original_key is not None or not has_content:
                 continue
             try:
-                text = extract(page, kind, self.limits.page_bytes_max, self.scheme.extractor, self._parser_limits)
+                text = extract(
+                    page, kind, self.limits.page_bytes_max, self.scheme.extractor, self._parser_limits,
+                    self._link_extractor,
+                )  # fmt: skip
             except TextError as error:
                 results[-1].append(Rejected(error.reason, error.detail, page.origin, page.url))
             else:
@@ -120,7 +132,9 @@ class SketchOperator:
         shingles = batch.shingles.tolist()
         for i, (index, page, extracted) in enumerate(pages):
             document = batch.documents[i] if shingles[i] and extracted.meta_refresh is None else None
-            capture = new_capture(page, sweep, document, fingerprint_page(page), int(extracted.extractor))
+            links = extracted.links
+            list_id = link_list.list_id(list(map(link_chunk.chunk_id, links.chunks))) if links else b""
+            capture = new_capture(page, sweep, document, fingerprint_page(page), int(extracted.extractor), list_id)
             if extracted.meta_refresh:
                 capture = msgspec.structs.replace(capture, redirect=extracted.meta_refresh)
             if document is not None:
@@ -131,9 +145,11 @@ class SketchOperator:
                     samples=samples[i],
                     text=self._encode_text(extracted, capture),
                 )
-                results[index] = [SketchedPage(capture=capture, payload=payload, words=words[i], origin=page.origin)]
+                results[index] = [
+                    SketchedPage(capture=capture, payload=payload, words=words[i], links=links, origin=page.origin)
+                ]
                 continue
-            results[index] = [SketchedPage(capture=capture, origin=page.origin)]
+            results[index] = [SketchedPage(capture=capture, links=links, origin=page.origin)]
             if extracted.meta_refresh is None:
                 results[index].append(Rejected("no_text", "the page has no words", page.origin, page.url))
 

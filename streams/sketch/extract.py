@@ -20,6 +20,7 @@ from streams.sketch import html_guard
 from streams.sketch.charset import decode
 from streams.sketch.content_kind import ContentKind
 from streams.sketch.html_guard import DEFAULT_LIMITS, ParserLimits
+from streams.sketch.links import LinkExtractor, LinkPayload
 from streams.urls import url_key
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 PAGE_BYTES_MAX = 10 << 20
 DEFAULT_EXTRACTOR = "resiliparse-body"
 TITLE_CHARS_MAX = 200
+SHORT_TEXT_CHARS = 200  # a page that shows no more text may redirect to another page by a script
 REFRESH_SECONDS_MAX = 15  # a slower refresh is not a redirect
 _HEAD_CHARS = 1 << 16  # only this part of a page is searched for a meta refresh
 SKIPPED_TAGS_BY_EXTRACTOR = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
@@ -56,11 +58,12 @@ class ExtractedText(msgspec.Struct, frozen=True):
     title: str
     extractor: Extractor
     meta_refresh: str | None = None
+    links: LinkPayload | None = None
 
 
 def extract(
     page: Page, kind: ContentKind, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
-    parser_limits: ParserLimits = DEFAULT_LIMITS,
+    parser_limits: ParserLimits = DEFAULT_LIMITS, link_extractor: LinkExtractor | None = None,
 ) -> ExtractedText:  # fmt: skip
     """Return the text of a page that has a body or a text, in time and memory bounded by the page's size.
 
@@ -74,17 +77,19 @@ def extract(
     return extract_body(
         page.body or b"", kind, page.charset, page.url, page.title,
         page_bytes_max=page_bytes_max, extractor=extractor, parser_limits=parser_limits,
+        link_extractor=link_extractor,
     )  # fmt: skip
 
 
 def extract_body(
     body: bytes, kind: ContentKind, charset: str = "", url: str = "", title: str = "",
     *, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
-    parser_limits: ParserLimits = DEFAULT_LIMITS,
+    parser_limits: ParserLimits = DEFAULT_LIMITS, link_extractor: LinkExtractor | None = None,
 ) -> ExtractedText:  # fmt: skip
     """Return the text of an HTML or plain-text body as served. Raise the same errors as `extract`.
 
-    The other arguments may be empty: `url` is the base URL of a meta refresh, `title` replaces the title in the HTML.
+    The other arguments may be empty: `url` is the base URL of links and of a meta refresh, `title` replaces the title
+    in the HTML. Links are extracted only with a `link_extractor`, which needs the `url`.
     """
     if len(body) > page_bytes_max:
         raise TextError("too_big", f"{len(body)} bytes, more than page_bytes_max = {page_bytes_max}")
@@ -94,7 +99,12 @@ def extract_body(
     if extractor not in SKIPPED_TAGS_BY_EXTRACTOR:
         extractors = ", ".join(SKIPPED_TAGS_BY_EXTRACTOR)
         raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {extractors}")
-    return _extract_html(decoded, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor], parser_limits)
+    extracted = _extract_html(decoded, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor], parser_limits)
+    if link_extractor is None:
+        return extracted
+    is_short = len(extracted.text) <= SHORT_TEXT_CHARS
+    links = link_extractor.from_html(decoded, url, url_key(url), extracted.meta_refresh, is_short=is_short)
+    return msgspec.structs.replace(extracted, links=links) if links is not None else extracted
 
 
 def _extract_text(text: str, title: str, chars_max: int) -> ExtractedText:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from streams.terminal import layout
-from streams.terminal.escape import escape_text, format_rate, pluralise
+from streams.terminal.escape import escape_text, escape_url, format_rate, pluralise
 from streams.terminal.layout import BlockTable, Row
 from streams.timestamps import format_iso
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streams.decisions import ListedDecision
     from streams.engine.ingest import Summary
     from streams.find.answer import Answer, Candidate
-    from streams.query import Cluster, Match, Member, UrlCapture
+    from streams.query import Cluster, Match, Member, StoredLink, UrlCapture
 
 TITLES_READ = 20  # a title is searched for in at most this many documents of a cluster
 CONFIDENCE_SHOWN_MIN = 0.05  # less likely candidates are counted, not listed; --json lists all
@@ -129,6 +129,17 @@ def similar_table(matches: Sequence[Match]) -> RenderableType:
         return (layout.format_id(match.document), *figures, *days, layout.format_id(match.cluster)), [urls]
 
     return BlockTable(("document", *_FIGURE_COLUMNS, "first seen", "last seen", "cluster"), map(row, matches))
+
+
+def links_table(links: Sequence[StoredLink], *, incoming: bool) -> RenderableType:
+    def row(link: StoredLink) -> Row:
+        other_url = layout.unbreakable(Text(escape_url(link.source if incoming else link.target)))
+        flags = {link.kind: link.kind != "anchor", "nofollow": link.nofollow, "navigation": link.navigation}
+        notes = [name for name, is_set in flags.items() if is_set]
+        times = (format_iso(link.first_seen) or "", format_iso(link.last_seen) or "")
+        return (Text(escape_text(link.anchor)), *times, ", ".join(notes)), [other_url]
+
+    return BlockTable(("words", "first seen", "last seen", "notes"), map(row, links))
 
 
 def captures_table(captures: Sequence[UrlCapture]) -> RenderableType:

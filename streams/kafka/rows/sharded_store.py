@@ -1,9 +1,9 @@
 """Read a collection that is sharded over partitions as one store, like the store of the embedded engine.
 
 Usually only one partition is read per key: the owner, which `routing` derives from the key. All partitions are read
-for rows that are stored with a document but whose keys do not begin with its id (samples, words, edges), and for
-prefixes that are too short to identify an owner. If a partition does not answer, the read fails: partial answers are
-never returned.
+for rows that are stored with a document but whose keys do not begin with its id (samples, words, edges), for chunks
+of links, which are stored with their pages, and for prefixes that are too short to identify an owner. If a partition
+does not answer, the read fails: partial answers are never returned.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _FIRST_CHUNK_ROWS, _CHUNK_ROWS_MAX = 64, 4096  # the first chunk is small, becau
 _KEYS_STARTING_WITH_DOCUMENT = frozenset(
     {Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS}
 )
+_KEYS_STARTING_WITH_URL = frozenset({Family.CAPTURES, Family.DECISIONS, Family.LINK_LISTS})  # then a NUL
 _KEYS_ENDING_WITH_PREFIX = frozenset({Family.SAMPLES, Family.WORDS})  # a document prefix, which determines the owner
 _SWEEP_TAG = b"s"  # the first byte of a sweep's key; rows with other keys contain counts of captures per host
 
@@ -156,7 +157,7 @@ class ShardedStore(QueryStore):
         if family is Family.META:
             # All partitions have the same rows, except the rows about full buckets.
             return None if key.startswith(meta.FULL_BUCKET) else 0
-        if family in (Family.CAPTURES, Family.DECISIONS):
+        if family in _KEYS_STARTING_WITH_URL:
             url_end = key.find(b"\0")  # negative if `key` is a prefix of URL keys
             return partition_of(key[:url_end], self.partition_count) if url_end >= 0 else None
         if family is Family.BANDS and len(key) == self.scheme.bucket_bytes:

@@ -19,6 +19,7 @@ from state.model import PREFIX_BYTES, Decision
 from state.partition import Partition
 from state.rows import RowReader
 from state.store import Store
+from streams.forgetting.link_removal import delete_links
 from streams.kafka.wire.packed_messages import Retraction, Topic
 from streams.kafka.wire.result_messages import Result
 from streams.kafka.worker.results import (
@@ -29,7 +30,7 @@ from streams.kafka.worker.results import (
     near_duplicate_results,
     retraction_results,
 )
-from streams.operators import admit, capture, decide, gather, join, lookups, probe, routing, verify
+from streams.operators import admit, capture, decide, gather, join, link, lookups, probe, routing, verify
 from streams.operators.forest import Forest
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.page import Rejected
@@ -103,14 +104,23 @@ def process_captures(partition: Partition, messages: Sequence[SketchedPage | Dec
             own_pages.append(page)
         else:
             outcome.queue([page])
-    result = capture.capture(own_pages, lookups.read_last_captures(store, capture.url_keys(own_pages)))
+    last_captures = lookups.read_last_captures(store, capture.url_keys(own_pages))
+    result = capture.capture(own_pages, last_captures)
+    linked = link.link(own_pages, last_captures, lookups.read_stored_chunks(store, own_pages, last_captures))
     outcome.queue(result.sightings)
     outcome.changes = result.changes
     stored_decisions = lookups.read_rows(store, Family.DECISIONS, decide.row_keys(decisions))
+    outcome.changes.update(linked.changes)
     outcome.changes.update(decide.decide(decisions, stored_decisions))
     outcome.rejected += unresolved
-    outcome.counts.update(captures=len(result.captures), unchanged=result.unchanged, html_stripped=result.stripped)
-    outcome.counts["decisions"] += len(decisions)
+    outcome.counts.update(
+        captures=len(result.captures),
+        unchanged=result.unchanged,
+        html_stripped=result.stripped,
+        links_dropped=linked.dropped,
+        anchors_cut=linked.anchors_cut,
+        decisions=len(decisions),
+    )
     return outcome
 
 
@@ -241,6 +251,7 @@ def process_retractions(partition: Partition, retractions: Sequence[Retraction],
         if retraction.postings is not None:
             _preserve_new_postings(changes, set(retraction.postings), outcome.changes, partition.store)
         outcome.changes.update(changes)
+    delete_links(partition.store, outcome.changes)
     if context.writes_results(Topic.CLUSTERS):
         outcome.results += retraction_results(outcome.changes, partition.store, partition.number)
     outcome.counts.update(retractions=len(retractions))

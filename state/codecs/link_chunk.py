@@ -1,0 +1,147 @@
+"""A chunk of links in `link_chunks`, and the entries of its targets in `link_targets`.
+
+    key    chunk id 8 B                                    the links
+    value  version 1 B │ link │ link │ ...
+    key    chunk id 8 B │ url key                          a page whose links contain the chunk; no value
+    key    target hash 5 B │ first 5 B of the chunk id     an entry in `link_targets`; no value
+
+    link   flags 1 B │ shared varint │ length varint │ rest of the target │ [length varint │ anchor]
+    flags  1, 2, 4: kind   8: https   16: nofollow   32: navigation   64: anchor
+
+The first `shared` bytes of a target's URL key are those of the previous target in the chunk. The id is a hash of the
+value, so a chunk that many pages share, such as a site's navigation, is stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import mmh3
+
+from state.errors import StateCorrupt
+from state.model import TARGET_HASH_BYTES, Link, LinkKind
+
+VERSION = 1
+CHUNK_ID_BYTES = 8
+CHUNK_PREFIX_BYTES = 5
+_KIND_MASK, _HTTPS, _NOFOLLOW, _NAVIGATION, _HAS_ANCHOR = 7, 8, 16, 32, 64
+_VARINT_BYTES_MAX = 4
+_DAMAGED = f"not a chunk of links of version {VERSION}: truncated, or written by a newer lostfound"
+
+
+def chunk_id(value: bytes) -> bytes:
+    """Return the id of a chunk with this value."""
+    return mmh3.mmh3_x64_128_digest(value)[:CHUNK_ID_BYTES]
+
+
+def page_key(chunk_id: bytes, url_key: bytes) -> bytes:
+    """Return the key of the row of a page with this chunk."""
+    return chunk_id + url_key
+
+
+def target_hash(url_key: bytes) -> bytes:
+    """Return the hash by which the chunks that link to a URL are found."""
+    return mmh3.mmh3_x64_128_digest(url_key)[:TARGET_HASH_BYTES]
+
+
+def target_key(url_key: bytes, chunk_id: bytes) -> bytes:
+    """Return the key of the entry in `link_targets` for a link to a URL."""
+    return target_hash(url_key) + chunk_id[:CHUNK_PREFIX_BYTES]
+
+
+def target_keys(value: bytes, chunk_id: bytes) -> set[bytes]:
+    """Return the keys of all entries of a chunk in `link_targets`. Raise StateCorrupt if the value is invalid."""
+    prefix = chunk_id[:CHUNK_PREFIX_BYTES]
+    return {target_hash(target) + prefix for _, target, _ in _decode_fields(value)}
+
+
+def encode(links: Sequence[Link]) -> bytes:
+    parts, previous = [bytes((VERSION,))], b""
+    for link in links:
+        anchor = link.anchor.encode("utf-8", "replace")
+        flags = link.kind | _HTTPS * link.https | _NOFOLLOW * link.nofollow | _NAVIGATION * link.navigation
+        shared = _shared_length(previous, link.target)
+        rest = link.target[shared:]
+        parts += (bytes((flags | _HAS_ANCHOR * bool(anchor),)), _varint(shared), _varint(len(rest)), rest)
+        if anchor:
+            parts += (_varint(len(anchor)), anchor)
+        previous = link.target
+    return b"".join(parts)
+
+
+def decode(value: bytes) -> list[Link]:
+    """Decode links. Raise StateCorrupt if the value is invalid."""
+    try:
+        return [_link(*fields) for fields in _decode_fields(value)]
+    except ValueError as error:
+        raise StateCorrupt(_DAMAGED) from error
+
+
+def _link(flags: int, target: bytes, anchor: bytes) -> Link:
+    return Link(
+        target=target,
+        https=bool(flags & _HTTPS),
+        kind=LinkKind(flags & _KIND_MASK),
+        anchor=anchor.decode("utf-8"),
+        nofollow=bool(flags & _NOFOLLOW),
+        navigation=bool(flags & _NAVIGATION),
+    )
+
+
+def _decode_fields(value: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield the flags, the target and the anchor of each link."""
+    if not value or value[0] != VERSION:
+        raise StateCorrupt(_DAMAGED)
+    offset, target, end = 1, b"", len(value)
+    try:
+        while offset < end:
+            flags, shared, length = value[offset : offset + 3]
+            offset += 3
+            if shared > 0x7F or length > 0x7F:  # a number of several bytes
+                shared, offset = _read_varint(value, offset - 2)
+                length, offset = _read_varint(value, offset)
+            start, offset = offset, offset + length
+            if shared > len(target) or offset > end:
+                raise StateCorrupt(_DAMAGED)
+            target = target[:shared] + value[start:offset]
+            anchor = b""
+            if flags & _HAS_ANCHOR:
+                length, start = _read_varint(value, offset)
+                offset = start + length
+                anchor = value[start:offset]
+            yield flags, target, anchor
+    except (IndexError, ValueError) as error:
+        raise StateCorrupt(_DAMAGED) from error
+    if offset != end:
+        raise StateCorrupt(_DAMAGED)
+
+
+def _shared_length(first: bytes, second: bytes) -> int:
+    limit = min(len(first), len(second))
+    if first[:limit] == second[:limit]:
+        return limit
+    low, high = 0, limit  # the first `low` bytes are equal, the first `high` bytes differ
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if first[:middle] == second[:middle] else (low, middle)
+    return low
+
+
+def _varint(number: int) -> bytes:
+    """Encode a number as LEB128: seven bits per byte, the lowest first."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def _read_varint(value: bytes, offset: int) -> tuple[int, int]:
+    number = 0
+    for position in range(_VARINT_BYTES_MAX):
+        byte = value[offset + position]
+        number |= (byte & 0x7F) << 7 * position
+        if byte < 0x80:
+            return number, offset + position + 1
+    raise StateCorrupt(_DAMAGED)

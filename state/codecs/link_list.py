@@ -1,0 +1,57 @@
+"""The list of a page's links in `link_lists`.
+
+    key    url key │ 00 │ list id 8 B
+    value  version 1 B │ chunk id 8 B │ chunk id 8 B │ ...
+
+The links of a page are cut into chunks (`state.codecs.link_chunk`), which pages share. The list names the chunks in
+the order of the page. Its id is a hash of them, and every capture with these links contains the id. A URL therefore
+has one row per version of its links, and the captures that name a row show when the page had these links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mmh3
+
+from state.codecs.capture_row import LINK_LIST_ID_BYTES
+from state.codecs.link_chunk import CHUNK_ID_BYTES
+from state.errors import StateCorrupt
+
+VERSION = 1
+
+
+def list_id(chunk_ids: Sequence[bytes]) -> bytes:
+    """Return the id of a list."""
+    return mmh3.mmh3_x64_128_digest(b"".join(chunk_ids))[:LINK_LIST_ID_BYTES]
+
+
+def encode_prefix(url_key: bytes) -> bytes:
+    """Return the key prefix of all lists of a URL."""
+    return url_key + b"\0"
+
+
+def encode_key(url_key: bytes, list_id: bytes) -> bytes:
+    assert b"\0" not in url_key, "a NUL terminates the URL key"
+    assert len(list_id) == LINK_LIST_ID_BYTES
+    return encode_prefix(url_key) + list_id
+
+
+def decode_key(key: bytes) -> tuple[bytes, bytes]:
+    """Split a row key into URL key and list id. Raise StateCorrupt if the key is invalid."""
+    end = len(key) - LINK_LIST_ID_BYTES - 1
+    if end < 1 or key.find(b"\0") != end:
+        raise StateCorrupt(f"not the row key of a list of links: {key[:80]!r}")
+    return key[:end], key[end + 1 :]
+
+
+def encode(chunk_ids: Sequence[bytes]) -> bytes:
+    assert all(len(chunk_id) == CHUNK_ID_BYTES for chunk_id in chunk_ids)
+    return bytes((VERSION,)) + b"".join(chunk_ids)
+
+
+def decode(value: bytes) -> list[bytes]:
+    """Decode the ids of the chunks. Raise StateCorrupt if the value is invalid."""
+    if len(value) % CHUNK_ID_BYTES != 1 or value[0] != VERSION:
+        raise StateCorrupt(f"not a list of links of version {VERSION}: truncated, or written by a newer lostfound")
+    return [value[i : i + CHUNK_ID_BYTES] for i in range(1, len(value), CHUNK_ID_BYTES)]

@@ -1,0 +1,42 @@
+"""`lostfound links`: who links to a page, and where it links to."""
+
+from __future__ import annotations
+
+import click
+
+from streams.cli.command_context import Context
+from streams.cli.exit_codes import Exit
+from streams.cli.options import json_option, server_options
+from streams.cli.output import print_results
+from streams.errors import InputError
+from streams.terminal.escape import escape_text
+
+
+@click.command
+@click.argument("url")
+@click.option("--in", "direction", flag_value="in", default="in", help="Links to the URL (the default).")
+@click.option("--out", "direction", flag_value="out", help="Links from the URL to others.")
+@click.option("--sweep", "sweep_name", metavar="NAME", help="Only links that their page had in this sweep.")
+@json_option
+@server_options
+def links(context: Context, url: str, direction: str, sweep_name: str | None, as_json: bool) -> Exit:
+    """List the links to a URL or from it, with their words and times.
+
+    For each link, the first and the last capture of the linking page that had this link are given. A page that was
+    captured later no longer has it.
+    """
+    from streams import query
+    from streams.terminal import tables
+    from streams.urls import url_key
+
+    key = url_key(url)
+    with context.open_view() as (view, _):
+        numbers = {sweep.name: sweep.number for sweep in view.sweeps()}
+        if sweep_name is not None and sweep_name not in numbers:
+            raise InputError(f"sweep {sweep_name!r} does not exist", "list all sweeps with `lostfound sweep list`")
+        number = numbers[sweep_name] if sweep_name is not None else None
+        results = query.links_to(view, key, number) if direction == "in" else query.links_from(view, key, number)
+        message = f"no link {'to' if direction == 'in' else 'from'} {escape_text(url)} is stored"
+        return print_results(
+            results, lambda rows: tables.links_table(rows, incoming=direction == "in"), message, as_json=as_json
+        )

@@ -1,0 +1,73 @@
+"""Delete the links of removed captures: lists that no capture names any more, and chunks that no page contains.
+
+All rows of a page's links belong to the owner of its URL. On Kafka, the owner therefore runs this itself when it
+applies a retraction: it sees the captures and chunks that were added since the retraction was computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from state.changes import Changes
+from state.codecs import capture_row, link_chunk, link_list
+from state.families import Family
+from state.rows import RowReader
+
+
+def delete_links(reader: RowReader, changes: Changes) -> None:
+    """Add to `changes` the deletions of links that follow from its deletions of captures."""
+    lists = _unused_lists(reader, changes)
+    deleted_pages: dict[bytes, set[bytes]] = {}  # by chunk: the row keys of pages that no longer contain it
+    for key, list_ids in lists.items():
+        for chunk_id in _unused_chunks(reader, key, list_ids):
+            deleted_pages.setdefault(chunk_id, set()).add(link_chunk.page_key(chunk_id, key))
+        changes.delete_all(Family.LINK_LISTS, {link_list.encode_key(key, list_id) for list_id in list_ids})
+    for page_keys in deleted_pages.values():
+        changes.delete_all(Family.LINK_CHUNKS, page_keys)
+    _delete_unused_chunks(reader, changes, deleted_pages)
+
+
+def _unused_lists(reader: RowReader, changes: Changes) -> dict[bytes, set[bytes]]:
+    """Return the ids of the lists that only deleted captures name, by URL key."""
+    deleted, puts = changes.deletes.get(Family.CAPTURES, set()), changes.puts_of(Family.CAPTURES)
+    unused: dict[bytes, set[bytes]] = {}
+    for key in sorted({capture_row.url_key_of(row_key) for row_key in deleted}):
+        rows = dict(reader.scan(Family.CAPTURES, capture_row.history_prefix(key)))
+        remaining = {row_key: value for row_key, value in rows.items() if row_key not in deleted} | {
+            row_key: value for row_key, value in puts.items() if capture_row.url_key_of(row_key) == key
+        }
+        used = {capture_row.links_of(value) for value in remaining.values()}
+        removed = {capture_row.links_of(value) for row_key, value in rows.items() if row_key in deleted}
+        if ids := removed - used - {b""}:
+            unused[key] = ids
+    return unused
+
+
+def _unused_chunks(reader: RowReader, key: bytes, unused_lists: Collection[bytes]) -> set[bytes]:
+    """Return the chunks of a page's unused lists that none of its other lists contains."""
+    unused: set[bytes] = set()
+    used: set[bytes] = set()
+    for row_key, value in reader.scan(Family.LINK_LISTS, link_list.encode_prefix(key)):
+        is_unused = link_list.decode_key(row_key)[1] in unused_lists
+        (unused if is_unused else used).update(link_list.decode(value))
+    return unused - used
+
+
+def _delete_unused_chunks(reader: RowReader, changes: Changes, deleted_pages: dict[bytes, set[bytes]]) -> None:
+    """Delete the chunks that only deleted pages contain, and their entries by target."""
+    puts = changes.puts_of(Family.LINK_CHUNKS)
+    new_pages = {row_key[: link_chunk.CHUNK_ID_BYTES] for row_key in puts}
+    unused = [
+        chunk_id
+        for chunk_id in sorted(deleted_pages)
+        if chunk_id not in new_pages and all(key in deleted_pages[chunk_id] for key in _page_keys(reader, chunk_id))
+    ]
+    for chunk_id, value in zip(unused, reader.get_many(Family.LINK_CHUNKS, unused), strict=True):
+        if value is not None:
+            changes.delete(Family.LINK_CHUNKS, chunk_id)
+            changes.delete_all(Family.LINK_TARGETS, link_chunk.target_keys(value, chunk_id))
+
+
+def _page_keys(reader: RowReader, chunk_id: bytes) -> Iterator[bytes]:
+    keys = (row_key for row_key, _ in reader.scan(Family.LINK_CHUNKS, chunk_id))
+    return (row_key for row_key in keys if len(row_key) > link_chunk.CHUNK_ID_BYTES)

@@ -1,0 +1,142 @@
+"""The links to and from a URL: which page said what about it, and in which sweeps.
+
+A capture names the list of its page's links. The first and the last capture that name a list therefore say since when
+and until when the page had these links; nothing else is stored about time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+import msgspec
+
+from state.codecs import url_key as url_key_codec
+from state.model import Capture, Link, LinkKind
+from state.view import View
+
+CHUNKS_READ_MAX = 4_096  # chunks of one target
+_SOURCES_PER_LOOKUP = 256
+
+
+class StoredLink(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page said about a URL. Times are those of the first and the last capture that said so."""
+
+    source: str
+    target: str
+    anchor: str
+    first_seen: int  # ms
+    last_seen: int  # ms
+    kind: str  # "anchor", "canonical", "alternate", "refresh" or "script"
+    first_sweep: str
+    last_sweep: str
+    nofollow: bool
+    navigation: bool
+
+
+class _Seen(msgspec.Struct):
+    """The first and the last capture with a link."""
+
+    first: Capture
+    last: Capture
+
+
+_Said = tuple[bytes, LinkKind, str]
+"""What makes two links of a page the same: target, kind and anchor."""
+
+
+def links_from(view: View, key: bytes, sweep: int | None = None) -> Iterator[StoredLink]:
+    """Yield the links of a page, in its order; with `sweep`, only those that it had in this sweep."""
+    sweep_names = _sweep_names(view)
+    captures = _captures_with_links(view.histories([key])[0], sweep_names, sweep)
+    lists = view.link_lists({(key, capture.links) for capture in captures})
+    yield from _merge(captures, lists, view.link_chunks({id_ for ids in lists.values() for id_ in ids}), sweep_names)
+
+
+def links_to(
+    view: View, key: bytes, sweep: int | None = None, sources_max: int | None = None
+) -> Iterator[StoredLink]:
+    """Yield the links to a URL by source, in the order of the sources' keys."""
+    sweep_names = _sweep_names(view)
+    chunks = chunks_with_target(view, [key])[key]
+    for sources in _batches(islice(_sources(view, list(chunks)), sources_max)):
+        histories = view.histories(sources)
+        captures = {
+            source: _captures_with_links(history, sweep_names, sweep)
+            for source, history in zip(sources, histories, strict=True)
+        }
+        lists = view.link_lists({(source, c.links) for source, history in captures.items() for c in history})
+        for source in sources:
+            own_lists = {key_and_id: ids for key_and_id, ids in lists.items() if key_and_id[0] == source}
+            yield from _merge(captures[source], own_lists, chunks, sweep_names)
+
+
+def chunks_with_target(view: View, keys: Sequence[bytes]) -> dict[bytes, dict[bytes, list[Link]]]:
+    """Return the chunks that link to each URL, by URL key and chunk id, with only the links to this URL."""
+    by_target: dict[bytes, dict[bytes, list[Link]]] = {}
+    for key, prefixes in zip(keys, view.chunk_prefixes(keys, CHUNKS_READ_MAX), strict=True):
+        chunks = view.link_chunks_by_prefixes(prefixes)
+        matching = {id_: [link for link in links if link.target == key] for id_, links in chunks.items()}
+        by_target[key] = {id_: links for id_, links in matching.items() if links}
+    return by_target
+
+
+def _sources(view: View, chunk_ids: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield the keys of the pages with any of these chunks, in ascending order, each once."""
+    yield from sorted({key for keys in view.chunk_pages(chunk_ids, None) for key in keys})
+
+
+def _batches(keys: Iterator[bytes]) -> Iterator[list[bytes]]:
+    while batch := list(islice(keys, _SOURCES_PER_LOOKUP)):
+        yield batch
+
+
+def _sweep_names(view: View) -> dict[int, str]:
+    return {sweep.number: sweep.name for sweep in view.sweeps()}
+
+
+def _captures_with_links(
+    history: Iterable[Capture], sweep_names: Mapping[int, str], sweep: int | None
+) -> list[Capture]:
+    captures = [capture for capture in history if capture.links and capture.sweep in sweep_names]
+    return captures if sweep is None else [capture for capture in captures if capture.sweep == sweep]
+
+
+def _merge(
+    captures: Sequence[Capture],
+    lists: Mapping[tuple[bytes, bytes], Sequence[bytes]],
+    chunks: Mapping[bytes, Sequence[Link]],
+    sweep_names: Mapping[int, str],
+) -> Iterator[StoredLink]:
+    """Yield each link of a page's captures once, with the first and the last capture that have it."""
+    seen_lists: dict[bytes, _Seen] = {}
+    for capture in captures:
+        seen_lists.setdefault(capture.links, _Seen(capture, capture)).last = capture
+    seen: dict[_Said, tuple[Link, _Seen]] = {}
+    for list_id, span in seen_lists.items():
+        for chunk_id in lists.get((span.first.key, list_id), ()):
+            for link in chunks.get(chunk_id, ()):
+                said = (link.target, link.kind, link.anchor)
+                if said not in seen:
+                    seen[said] = (link, _Seen(span.first, span.last))
+                    continue
+                known = seen[said][1]
+                known.first = min(known.first, span.first, key=_order)
+                known.last = max(known.last, span.last, key=_order)
+    for link, span in seen.values():
+        yield StoredLink(
+            source=span.last.url,
+            target=url_key_codec.url_of(link.target, https=link.https),
+            anchor=link.anchor,
+            first_seen=span.first.time,
+            last_seen=span.last.time,
+            kind=link.kind.name.lower(),
+            first_sweep=sweep_names[span.first.sweep],
+            last_sweep=sweep_names[span.last.sweep],
+            nofollow=link.nofollow,
+            navigation=link.navigation,
+        )
+
+
+def _order(capture: Capture) -> tuple[int, int]:
+    return capture.sweep, capture.time

@@ -1,0 +1,145 @@
+"""Find the links in HTML in one pass over its bytes, compiled by numba, without building a tree.
+
+    <a href="...">anchor text</a>     <area href="...">     <link rel="..." href="...">     <base href="...">
+    ▲start        ▲content  ▲end
+
+Only the tokeniser's rules are needed to find tags: comments, quoted attributes and elements whose content is not
+markup. The scan is linear in the size of the page, also for malformed pages: no byte is read more than twice.
+"""
+
+# Annotations cannot express the numba types of compiled functions.
+# mypy: allow-untyped-defs
+# ruff: noqa: ANN001, ANN202
+
+from __future__ import annotations
+
+import numpy as np
+from numba import uint8, uint64
+from numpy.typing import NDArray
+
+from streams.sketch.kernel import jit
+from streams.sketch.links import IN_NAVIGATION, A
+
+TEXT_BYTES_MAX = 4_096  # of a link's anchor text with its markup; more is cut
+_NAME_BYTES_MAX = 8  # longer names are cut, which is enough to distinguish the names below
+
+
+def _packed(*names: str) -> NDArray[np.uint64]:
+    """Return names as numbers with one byte per letter."""
+    return np.array([int.from_bytes(name.encode()[:_NAME_BYTES_MAX], "big") for name in names], dtype=np.uint64)
+
+
+_LINK_NAMES = _packed("a", "area", "link", "base")  # by their number
+# The content of these elements is not markup, or is not shown.
+_OPAQUE_NAMES = _packed("script", "style", "title", "textarea", "template", "noscript", "iframe", "xmp", "noembed")
+_NAVIGATION_NAMES = _packed("nav", "footer", "aside")
+_DEPTH_MAX = 1 << 20
+_COLUMNS = 4
+
+
+def scan(data: bytes, links_max: int) -> tuple[NDArray[np.int64], int]:
+    """Return the links of a page in UTF-8, int64[n, 4], and the number of further links beyond `links_max`.
+
+    A row contains the element, plus IN_NAVIGATION if it is in navigation, and three byte offsets: the start of the
+    tag, the end of the tag, and the end of the anchor text, which is the end of the tag unless the element is <a>.
+    """
+    buffer = np.frombuffer(data + b"<\0", dtype=np.uint8)
+    rows = np.empty((min(links_max, len(data) // 4 + 1), _COLUMNS), dtype=np.int64)
+    count = int(_scan(buffer, rows, _LINK_NAMES, _OPAQUE_NAMES, _NAVIGATION_NAMES))
+    stored = min(count, len(rows))
+    return rows[:stored], count - stored
+
+
+@jit()
+def _read_name(data, start):
+    """Return the packed name of the tag whose name begins at `start`, and the offset behind the name."""
+    name, end = uint64(0), start
+    while end < uint64(data.size):
+        letter = data[end] | uint8(0x20)
+        is_letter = uint8(0x61) <= letter <= uint8(0x7A)
+        is_digit = uint8(0x30) <= data[end] <= uint8(0x39)
+        if not (is_letter or is_digit or data[end] == uint8(0x2D)):
+            break
+        if end - start < uint64(_NAME_BYTES_MAX):
+            name = name << uint64(8) | uint64(letter if is_letter else data[end])
+        end += uint64(1)
+    return name, end
+
+
+@jit()
+def _find_tag_end(data, start):
+    """Return the offset behind the `>` that ends a tag; quoted attribute values may contain `>`."""
+    i, quote, after_equals = start, uint8(0), False
+    while i < uint64(data.size - 2):
+        byte = data[i]
+        i += uint64(1)
+        if quote:
+            quote = uint8(0) if byte == quote else quote
+        elif byte == uint8(0x3E):
+            return i
+        elif after_equals and (byte == uint8(0x22) or byte == uint8(0x27)):
+            quote = byte
+        if byte > uint8(0x20):  # spaces may follow the `=`
+            after_equals = byte == uint8(0x3D)
+    return uint64(data.size - 2)
+
+
+@jit()
+def _find_comment_end(data, start):
+    """Return the offset behind the `-->` that ends a comment."""
+    i = start
+    while i + uint64(2) < uint64(data.size - 2):
+        if data[i] == uint8(0x2D) and data[i + uint64(1)] == uint8(0x2D) and data[i + uint64(2)] == uint8(0x3E):
+            return i + uint64(3)
+        i += uint64(1)
+    return uint64(data.size - 2)
+
+
+@jit()
+def _scan(data, rows, link_names, opaque_names, navigation_names):
+    size = uint64(data.size - 2)
+    count, depth = uint64(0), 0
+    open_row, is_open = uint64(0), False  # the row of the last <a>, and whether its end is still to be found
+    opaque = uint64(0)  # the name of the open opaque element
+    i = uint64(0)
+    while i < size:
+        if data[i] != uint8(0x3C):  # not `<`
+            i += uint64(1)
+            continue
+        start = i
+        i += uint64(1)
+        if not opaque and data[i] == uint8(0x21):
+            if i + uint64(2) < size and data[i + uint64(1)] == uint8(0x2D) and data[i + uint64(2)] == uint8(0x2D):
+                i = _find_comment_end(data, i + uint64(1))
+            continue
+        is_end_tag = data[i] == uint8(0x2F)
+        name, name_end = _read_name(data, i + uint64(is_end_tag))
+        if not name:
+            continue
+        if opaque:
+            if is_end_tag and name == opaque:
+                opaque = uint64(0)
+            continue
+        i = _find_tag_end(data, name_end)
+        if is_open and name == link_names[A]:
+            rows[open_row, 3] = min(start, uint64(rows[open_row, 2]) + uint64(TEXT_BYTES_MAX))
+            is_open = False
+        for navigation_name in navigation_names:
+            if name == navigation_name:
+                depth = max(depth - 1, 0) if is_end_tag else min(depth + 1, _DEPTH_MAX)
+        if is_end_tag:
+            continue
+        for opaque_name in opaque_names:
+            if name == opaque_name:
+                opaque = name
+        for tag in range(link_names.size):
+            if name != link_names[tag]:
+                continue
+            if count < uint64(rows.shape[0]):
+                row = rows[count]
+                row[0], row[1], row[2], row[3] = tag | (IN_NAVIGATION if depth else 0), start, i, i
+                if tag == A:
+                    open_row, is_open = count, True
+                    row[3] = min(size, i + uint64(TEXT_BYTES_MAX))
+            count += uint64(1)
+    return count
