@@ -13,7 +13,7 @@ from streams.query.clusters import (
     pairs,
 )
 from streams.query.duplicates import Duplicate, duplicates
-from streams.query.links import StoredLink, links_from, links_to
+from streams.query.stored_links import StoredLink, links_from, links_to
 from streams.query.resolve import resolve
 from streams.query.similar import Match, find_similar
 

@@ -17,6 +17,8 @@ COUNTERS = {
     "captures": "captures written",
     "unchanged": "pages whose URL served the same document last time",
     "html_stripped": "pages whose tags were stripped because parsing them would be too expensive",
+    "links_dropped": "links dropped because a page had too many or a URL was too long",
+    "anchors_cut": "anchor texts that were cut because they were too long",
     "sightings": "pages whose URL served a different document or no document last time",
     "documents": "documents seen for the first time",
     "pairs": "candidate pairs nominated by buckets",

@@ -41,8 +41,8 @@ class _Seen(msgspec.Struct):
     last: Capture
 
 
-_Said = tuple[bytes, LinkKind, str]
-"""What makes two links of a page the same: target, kind and anchor."""
+_Statement = tuple[bytes, LinkKind, str]
+"""The target, kind and anchor of a link. Two links of a page that agree in them are one."""
 
 
 def links_from(view: View, key: bytes, sweep: int | None = None) -> Iterator[StoredLink]:
@@ -112,15 +112,15 @@ def _merge(
     seen_lists: dict[bytes, _Seen] = {}
     for capture in captures:
         seen_lists.setdefault(capture.links, _Seen(capture, capture)).last = capture
-    seen: dict[_Said, tuple[Link, _Seen]] = {}
+    seen: dict[_Statement, tuple[Link, _Seen]] = {}
     for list_id, span in seen_lists.items():
         for chunk_id in lists.get((span.first.key, list_id), ()):
             for link in chunks.get(chunk_id, ()):
-                said = (link.target, link.kind, link.anchor)
-                if said not in seen:
-                    seen[said] = (link, _Seen(span.first, span.last))
+                statement = (link.target, link.kind, link.anchor)
+                if statement not in seen:
+                    seen[statement] = (link, _Seen(span.first, span.last))
                     continue
-                known = seen[said][1]
+                known = seen[statement][1]
                 known.first = min(known.first, span.first, key=_order)
                 known.last = max(known.last, span.last, key=_order)
     for link, span in seen.values():
