@@ -13,9 +13,9 @@ from streams.query.clusters import (
     pairs,
 )
 from streams.query.duplicates import Duplicate, duplicates
-from streams.query.stored_links import StoredLink, links_from, links_to
 from streams.query.resolve import resolve
 from streams.query.similar import Match, find_similar
+from streams.query.stored_links import StoredLink, links_from, links_to
 
 __all__ = ["Cluster", "Duplicate", "Match", "Member", "Pair", "UrlCapture", "captures", "cluster", "iterate_captures"]
 __all__ += ["cluster_by_policy", "clusters", "clusters_by_policy", "duplicates", "members", "pairs"]

@@ -8,10 +8,10 @@ from functools import cache
 import mmh3
 import msgspec
 
-from state.codecs import document_row
-from state.model import Capture, Decision, DecisionKind, DocumentRow
+from state.codecs import document_row, link_chunk, link_list
+from state.model import Capture, Decision, DecisionKind, DocumentRow, Link
 from state.scheme import Scheme
-from streams.operators.messages import DocumentPayload, SketchedPage
+from streams.operators.messages import DocumentPayload, LinkPayload, SketchedPage
 from streams.sketch import sketcher as sketching
 from streams.sketch.index_terms import sample_entries
 from streams.urls import url_key
@@ -61,6 +61,24 @@ def _words(url: str, text: str) -> bytes:
     return mmh3.hash_bytes(f"{url} {text}")
 
 
+@cache
+def _chunk_pool() -> list[bytes]:
+    """Return chunks of links, the same in every run. Chunks share targets, and pages share chunks."""
+    rng = random.Random(11)
+    targets = [url_key(f"https://{host}.example.org/p{number}") for host in "ab" for number in range(8)]
+    return [
+        link_chunk.encode([Link(target=target, anchor=f"to {rng.randrange(3)}") for target in rng.sample(targets, 3)])
+        for _ in range(12)
+    ]
+
+
+def _links(url: str, text: str) -> LinkPayload | None:
+    """Return the links of a page, which depend only on its URL and text; one page in eight has none."""
+    rng = random.Random(f"{url} {text}")
+    chunks = [rng.choice(_chunk_pool()) for _ in range(rng.randrange(8))]
+    return LinkPayload(chunks) if chunks else None
+
+
 def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
     """Generate pages in order of sweep and time: URLs keep, change and share documents, fail and redirect."""
     texts = [
@@ -98,8 +116,14 @@ def decisions(rng: random.Random) -> list[Decision]:
 def _page(url: str, sweep: int, time: int, text: Text) -> SketchedPage:
     payload = msgspec.structs.replace(text.payload, row=document_row.with_first_seen(text.payload.row, time))
     capture = _capture(url, sweep, time, 200)
-    capture = msgspec.structs.replace(capture, document=payload.document, raw_fingerprint=payload.document[:8])
-    return SketchedPage(capture=capture, payload=payload, words=_words(url, text.text))
+    links = _links(url, text.text)
+    capture = msgspec.structs.replace(
+        capture,
+        document=payload.document,
+        raw_fingerprint=payload.document[:8],
+        links=link_list.list_id(list(map(link_chunk.chunk_id, links.chunks))) if links else b"",
+    )
+    return SketchedPage(capture=capture, payload=payload, words=_words(url, text.text), links=links)
 
 
 def _capture(url: str, sweep: int, time: int, status: int) -> Capture:

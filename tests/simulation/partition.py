@@ -14,7 +14,7 @@ from state.codecs import capture_row, document_row
 from state.families import Family
 from state.model import ID_BYTES, Capture, Decision, Sketch
 from state.scheme import Scheme
-from streams.operators import admit, capture, decide, gather, join, lookups, probe, routing, verify
+from streams.operators import admit, capture, decide, gather, join, link, lookups, probe, routing, verify
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.operators.routing import Message, Stage
 from tests.memory import MemoryStore
@@ -71,6 +71,8 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
     last_rows = rows.last_rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     last = {key: capture_row.decode(*row) for key, row in zip(keys, last_rows, strict=True) if row}
     captured = capture.capture(owned, last)
+    stored_chunks = lookups.read_stored_chunks(rows, owned, last)
+    captured.changes.update(link.link(owned, last, stored_chunks).changes)
     return Step(captured.changes, [*captured.sightings, *other_pages], Counter())
 
 

@@ -28,6 +28,7 @@ import msgspec
 
 from state import meta
 from state.changes import Changes
+from streams.forgetting.link_removal import delete_links
 from streams.operators import routing
 from streams.operators.lookups import read_last_captures
 from streams.operators.messages import SketchedPage
@@ -166,6 +167,7 @@ class Simulation:
         """Overwrite and delete rows at their owners."""
         for number, changes in changes_by_partition.items():
             copy = self._claimed_copy(number)
+            delete_links(copy.rows, changes)
             self.changelogs[number].append(record := Record(copy.epoch, changes, is_retraction=True))
             copy.replay(record)
             copy.applied += 1
@@ -220,7 +222,7 @@ class Simulation:
             or message.capture.time < last.time
         ):
             return False
-        unchanged = msgspec.structs.replace(message, payload=None, words=b"")
+        unchanged = msgspec.structs.replace(message, payload=None, words=b"", links=None)
         outcome = step(Stage.CAPTURES, partition, [unchanged], copy.rows, self.rules)
         packets = self._packets(outcome.outputs, (partition, copy.epoch))
         task = Task((Stage.CAPTURES, partition), copy, 0, outcome.changes, packets)

@@ -17,6 +17,7 @@ from streams.urls import url_key
 from tests.memory import MemoryStore
 from tests.samples import NOW, html, missing, page, redirect, take, variant, words
 
+NAVIGATION = "".join(f"<a href=/section{number}/>section {number}</a>" for number in range(40))
 HOSTS = ["https://docs.example.org", "https://www.example.net:8443"]
 
 
@@ -38,6 +39,10 @@ def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         missing(f"{HOSTS[0]}/p2.html", NOW + 10_903),
         html(f"{HOSTS[0]}/empty.html", " ", NOW + 10_904),
     ]
+    for number in range(3):
+        body = f"<nav>{NAVIGATION}</nav><p>{' '.join(words(rng, 40))} <a href=/p{number}.html>page {number}</a></p>"
+        pages += [html(f"{host}/linking{number}.html", body, NOW + 500 + number) for host in HOSTS]
+        later += [html(f"{host}/linking{number}.html", f"{body} new", NOW + 11_000 + number) for host in HOSTS]
     with Store(folder / "state") as store:
         take(store, folder / "one.jsonl", pages, "one")
         take(store, folder / "two.jsonl", later, "two", now=NOW + 20_000)

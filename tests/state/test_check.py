@@ -12,7 +12,7 @@ import pytest
 from state import meta, sweeps
 from state.changes import Changes
 from state.check import Problem, check
-from state.codecs import capture_row, document_row, edge_row, posting_list
+from state.codecs import capture_row, document_row, edge_row, link_chunk, link_list, posting_list
 from state.codecs.url_key import host_prefix
 from state.families import Family
 from state.model import PREFIX_BYTES, DocumentRow, Edge
@@ -344,12 +344,20 @@ def owner(family: Family, row: bytes) -> bytes:
     match family:
         case Family.CAPTURES | Family.DECISIONS:
             return row[: row.index(b"\0")]
+        case Family.LINK_LISTS:
+            return link_list.decode_key(row)[0]
+        case Family.LINK_CHUNKS:
+            return row[link_chunk.CHUNK_ID_BYTES :]
         case Family.BANDS:
             return row
         case Family.SAMPLES | Family.WORDS:
             return row[-PREFIX_BYTES:]
         case _:
             return row[:PREFIX_BYTES]
+
+
+# Rows of all partitions, of two partitions, and of every partition that has one of their pages.
+NOT_OF_ONE_PARTITION = {Family.META, Family.SWEEPS, Family.EDGES, Family.LINK_CHUNKS, Family.LINK_TARGETS}
 
 
 def partitions(store: MemoryStore, count: int) -> list[MemoryStore]:
@@ -362,11 +370,18 @@ def partitions(store: MemoryStore, count: int) -> list[MemoryStore]:
             for row, value in store.scan(family):
                 if family is Family.META:
                     changes.put(family, row, value)
+                elif family is Family.LINK_TARGETS or (family is Family.LINK_CHUNKS and value):
+                    continue  # added below: a partition has the chunks of its pages
                 elif family is not Family.SWEEPS and partition_of(owner(family, row), count) == number:
                     changes.put(family, row, value)
                     if family is Family.CAPTURES:
                         capture = capture_row.decode(row, value)
                         hosts[capture.sweep, host_prefix(capture.key)] += 1
+        for chunk_id in {row[: link_chunk.CHUNK_ID_BYTES] for row in changes.puts_of(Family.LINK_CHUNKS)}:
+            chunk = store.get(Family.LINK_CHUNKS, chunk_id) or b""
+            changes.put(Family.LINK_CHUNKS, chunk_id, chunk)
+            for target_key in link_chunk.target_keys(chunk, chunk_id):
+                changes.put(Family.LINK_TARGETS, target_key)
         for (sweep, host), captures in hosts.items():
             sweeps.add_captures_per_host(part, changes, sweep, {host: captures})
         part.write(changes)
@@ -384,7 +399,7 @@ def test_each_partition_of_a_sound_state_is_sound(sound: MemoryStore, count: int
         assert partition_problems(part, number, count) == []
 
 
-@pytest.mark.parametrize("family", [f for f in Family if f not in (Family.META, Family.SWEEPS, Family.EDGES)])
+@pytest.mark.parametrize("family", [f for f in Family if f not in NOT_OF_ONE_PARTITION])
 def test_a_row_of_another_partition_is_reported(sound: MemoryStore, family: Family) -> None:
     one, other = partitions(sound, 2)
     changes = Changes()

@@ -18,7 +18,7 @@ def test_stats_match_the_state(sound_store: Store) -> None:
     assert result.scheme == meta.read_scheme(sound_store).id
     assert result.sweeps == {"open": 1, "committed": 2, "cancelling": 0, "cancelled": 0}
     assert [family.family for family in result.families] == [family.value for family in Family]
-    assert result.counters["pages"] == 16 + 17 + 2
+    assert result.counters["pages"] == 22 + 23 + 2
     assert {"bucket_postings_max", "candidates_max"} <= result.counters.keys()
     json.loads(msgspec.json.encode(result))
 

@@ -31,7 +31,7 @@ def test_sweeps_and_their_hosts(view: View) -> None:
     ]
     hosts = view.captures_per_host(1)
     assert set(hosts) == {host_prefix(url_key(host)) for host in HOSTS}
-    assert sum(hosts.values()) == view.sweeps()[0].captures == 16
+    assert sum(hosts.values()) == view.sweeps()[0].captures == 22
     for host, count in hosts.items():
         assert view.captures_on_host(1, host) == count
     assert view.captures_on_host(9, b"org,absent)") == 0
