@@ -182,7 +182,8 @@ def test_decisions_give_the_same_answers(engines: BothEngines, tmp_path: Path) -
     decided = [(moved, alive), (gone, None), (alive, gone), (never, moved)]
     lines = [{"old": old, "new": new, "decided_at": "2026-01-02T03:04:05Z"} for old, new in decided]
     decisions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    sources: list[list[object]] = [["--data-dir", engines.folder], *(["--server", url] for url in engines.urls)]
+    servers: list[list[object]] = [["--server", url] for url in engines.urls]
+    sources: list[list[object]] = [["--data-dir", engines.folder], *servers]
     commands: list[list[object]] = [["moved", "--from-file", decisions], ["decisions", "--remove", alive]]
     for command in commands:
         assert collection.run(*command, *sources[0]) == collection.run(*command, *sources[1]), command
