@@ -55,7 +55,7 @@ class Family(StrEnum):
 
 
 # The families that a state lacks if only earlier versions have written to it. Readers treat them as empty.
-LATER_FAMILIES = frozenset({Family.DECISIONS})
+LATER_FAMILIES = frozenset({Family.DECISIONS, Family.LINK_LISTS, Family.LINK_CHUNKS, Family.LINK_TARGETS})
 
 Limit = Annotated[int, Meta(ge=1, le=1 << 20)]
 
