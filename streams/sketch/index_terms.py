@@ -25,6 +25,7 @@ from functools import lru_cache
 from heapq import nsmallest
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import mmh3
 import numpy as np
@@ -83,7 +84,9 @@ def _meaningful_names(url: str) -> Iterator[str]:
 
 
 def _to_name(segment: str) -> str:
-    return _SEPARATORS.sub("", _EXTENSION.sub("", segment))
+    # All spellings of a URL have one name: which spelling arrives first is a matter of chance.
+    decoded = unquote(segment).lower() if "%" in segment else segment
+    return _SEPARATORS.sub("", _EXTENSION.sub("", decoded))
 
 
 def page_name_hash(name: str) -> int:

@@ -67,7 +67,7 @@ def free_port() -> int:
 def sharded_store(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> ShardedStore:
     """Return a view of all partitions, which are open in this process."""
     workers = dict.fromkeys(folders, partial(run_query, folders))
-    return ShardedStore("partitions", scheme, workers, partition_count=len(folders), sweep_rows=sweeps)
+    return ShardedStore("partitions", scheme, workers, partition_count=len(folders), read_sweep_rows=lambda: sweeps)
 
 
 class Broker:

@@ -1,4 +1,4 @@
-"""Test workers that lose their partitions without noticing: cut off from the broker, or stopped in a batch."""
+"""Test workers that do not notice what happens: cut off from the broker or from the sweep log, or stopped in a batch."""
 
 from __future__ import annotations
 
@@ -125,6 +125,32 @@ def test_a_worker_without_contact_to_the_broker_stops_answering(
     else:
         wait_for(lambda: status_of(cut_url) == 200 or cut_process.poll() == RESTART)
     assert_equals_embedded(collection, sweeps, url, "connected", "cut")
+
+
+def test_a_worker_that_reads_the_sweep_log_late_gives_no_old_answers(
+    proxied: tuple[Collection, Proxy], tmp_path: Path
+) -> None:
+    """Its partitions are current, and it is ready, but one of its connections to the broker is lost."""
+    collection, proxy = proxied
+    sweeps = corpus(tmp_path / "corpus", 4, sweep_count=2, pages=40)
+    direct, collection.bootstrap = collection.bootstrap, f"127.0.0.1:{proxy.port}"
+    (late_url,) = collection.serve_all(["late"])
+    collection.bootstrap = direct
+    (url,) = collection.serve_all(["other"])
+    wait_for(lambda: active_partitions(url) > 0 and status_of(late_url) == 200)
+    collection("publish", sweeps["s0"], "--sweep", "s0")
+    settle(url, 1)
+    assert "sweep committed" in (collection.folder / "other.log").read_text(), "only the other worker commits sweeps"
+
+    proxy.lose_fetches(f"{collection.prefix}-sweeps")
+    collection("publish", sweeps["s1"], "--sweep", "s1")
+    settle(url, 2)
+    expected = collection.run("find", "--missing", "--json", "--server", url)
+    assert status_of(late_url) == 200
+    assert "could not read the sweep log" in collection.run("find", "--missing", "--server", late_url, code=4)
+    proxy.lose_fetches(None)
+    assert expected
+    assert collection.run_until_success("find", "--missing", "--json", "--server", late_url) == expected
 
 
 def test_a_worker_that_is_stopped_while_a_sweep_is_cancelled_brings_nothing_back(

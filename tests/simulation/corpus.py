@@ -1,24 +1,30 @@
-"""Generate pages for a simulation: short near-duplicate texts at URLs that change, recur and redirect."""
+"""Generate pages for a simulation: short near-duplicate texts at URLs that change, recur and redirect.
+
+Pages of one document have different titles, and their URLs different spellings.
+"""
 
 from __future__ import annotations
 
 import random
 from functools import cache
 
-import mmh3
 import msgspec
 
 from state.codecs import document_row, link_chunk, link_list
+from state.codecs.text_row import TextCodec
 from state.model import Capture, Decision, DecisionKind, DocumentRow, Link
 from state.scheme import Scheme
 from streams.operators.messages import DocumentPayload, LinkPayload, SketchedPage
 from streams.sketch import sketcher as sketching
-from streams.sketch.index_terms import sample_entries
+from streams.sketch.index_terms import sample_entries, word_entries
 from streams.urls import url_key
 
 # Few rows per band: similar and dissimilar pairs collide, but only in some bands.
 SCHEME = Scheme(bands=8, rows=2)
 FAMILIES, VARIANTS = 12, 8
+SPELLINGS = ("%20", " ")  # of a character in the path
+SKETCHER = sketching.Sketcher(SCHEME)
+TEXTS = TextCodec({})
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -33,7 +39,6 @@ def pool() -> list[list[Text]]:
     """Return families of similar documents, the same in every run."""
     rng = random.Random(7)
     vocabulary = [f"word{n}" for n in range(400)]
-    sketcher = sketching.Sketcher(SCHEME)
     families = []
     for _ in range(FAMILIES):
         words = rng.choices(vocabulary, k=rng.randint(12, 40))
@@ -42,23 +47,18 @@ def pool() -> list[list[Text]]:
             texts.append(" ".join(words))
             words = list(words)
             words[rng.randrange(len(words))] = rng.choice(vocabulary)
-        families.append([_text(text, sketcher) for text in texts])
+        families.append([_text(text) for text in texts])
     return families
 
 
-def _text(text: str, sketcher: sketching.Sketcher) -> Text:
-    sketch = sketcher.sketch(text)
+def _text(text: str) -> Text:
+    sketch = SKETCHER.sketch(text)
     row = document_row.encode(DocumentRow(sketch, 0))
     buckets = sketching.cut_into_buckets(sketch.signature[None, :], SCHEME)[0].tobytes()
     return Text(
         text,
         DocumentPayload(document=sketch.document, row=row, buckets=buckets, samples=sample_entries(sketch), text=b""),
     )
-
-
-def _words(url: str, text: str) -> bytes:
-    """Return two arbitrary entries of a words index: their origin does not matter to a simulation."""
-    return mmh3.hash_bytes(f"{url} {text}")
 
 
 @cache
@@ -72,9 +72,9 @@ def _chunk_pool() -> list[bytes]:
     ]
 
 
-def _links(url: str, text: str) -> LinkPayload | None:
+def _links(key: bytes, text: str) -> LinkPayload | None:
     """Return the links of a page, which depend only on its URL and text; one page in eight has none."""
-    rng = random.Random(f"{url} {text}")
+    rng = random.Random(f"{key!r} {text}")
     chunks = [rng.choice(_chunk_pool()) for _ in range(rng.randrange(8))]
     return LinkPayload(chunks) if chunks else None
 
@@ -84,7 +84,7 @@ def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
     texts = [
         text for family in rng.sample(pool(), rng.randint(1, 5)) for text in rng.sample(family, rng.randint(1, 8))
     ]
-    urls = [f"https://{rng.choice('ab')}.example.org/p{n}" for n in range(rng.randint(2, 14))]
+    urls = [f"https://{rng.choice('ab')}.example.org/p {n}" for n in range(rng.randint(2, 14))]
     current_texts: dict[str, Text] = {}
     result = []
     for number in range(rng.randint(4, 40)):
@@ -99,7 +99,8 @@ def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
         else:
             if url not in current_texts or draw < 0.7:
                 current_texts[url] = rng.choice(texts)
-            result.append(_page(url, sweep, time, current_texts[url]))
+            spelling = url.replace(" ", rng.choice(SPELLINGS))
+            result.append(_page(spelling, sweep, time, current_texts[url], title=rng.choice("ab")))
     return result
 
 
@@ -113,17 +114,24 @@ def decisions(rng: random.Random) -> list[Decision]:
     return result
 
 
-def _page(url: str, sweep: int, time: int, text: Text) -> SketchedPage:
-    payload = msgspec.structs.replace(text.payload, row=document_row.with_first_seen(text.payload.row, time))
+def _page(url: str, sweep: int, time: int, text: Text, title: str) -> SketchedPage:
+    document, key = text.payload.document, url_key(url)
+    raw_fingerprint = document[:7] + title.encode()
+    payload = msgspec.structs.replace(
+        text.payload,
+        row=document_row.with_first_seen(text.payload.row, time),
+        text=TEXTS.encode(title, text.text, time, raw_fingerprint),
+    )
     capture = _capture(url, sweep, time, 200)
-    links = _links(url, text.text)
+    links = _links(key, text.text)
     capture = msgspec.structs.replace(
         capture,
-        document=payload.document,
-        raw_fingerprint=payload.document[:8],
+        document=document,
+        raw_fingerprint=raw_fingerprint,
         links=link_list.list_id(list(map(link_chunk.chunk_id, links.chunks))) if links else b"",
     )
-    return SketchedPage(capture=capture, payload=payload, words=_words(url, text.text), links=links)
+    words = word_entries(key, url, SKETCHER.words_and_counts(text.text)[0][:2], SKETCHER)
+    return SketchedPage(capture=capture, payload=payload, words=words, links=links)
 
 
 def _capture(url: str, sweep: int, time: int, status: int) -> Capture:

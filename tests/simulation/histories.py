@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from functools import wraps
+from itertools import groupby
 from typing import Any
 
-from state import meta
+from state import meta, sweeps
 from state.changes import Changes, merge
 from state.codecs import decision_row, posting_list
 from state.families import Family
@@ -34,11 +36,12 @@ SETTINGS: Settings = load(
         "limits": {"bucket_postings_max": 10_000, "candidates_max": 10_000},
     }
 )
-# The families that do not depend on the order of events. If pages of one document differ in their texts, the order
-# decides which text is stored.
+# The families whose rows do not depend on the order of events. `host_counts` and `clusters` compare the others that
+# queries read.
 FACTS = [
     Family.CAPTURES,
     Family.DOCUMENTS,
+    Family.TEXTS,
     Family.LOCATIONS,
     Family.BANDS,
     Family.EDGES,
@@ -71,9 +74,10 @@ def embedded(pages: list[SketchedPage], batch: int, store: MemoryStore | None = 
     """Return the state after a run of the embedded engine, which continues a given state."""
     store = store or MemoryStore()
     engine = Engine(store, SETTINGS)
-    for at in range(0, len(pages), batch):
-        by_sweep = Sweep(number=1, name="one", state=SweepState.OPEN, opened_time=0)
-        engine.commit(engine.prepare(by_sweep, pages[at : at + batch], []))
+    for number, of_sweep in groupby(pages, key=lambda page: page.capture.sweep):
+        sweep_pages = list(of_sweep)
+        for at in range(0, len(sweep_pages), batch):
+            engine.commit(engine.prepare(_sweep(number), sweep_pages[at : at + batch], []))
     return store
 
 
@@ -88,11 +92,21 @@ def facts(partitions: list[MemoryStore], family: Family) -> dict[bytes, bytes]:
     return facts_by_key
 
 
+def host_counts(partitions: list[MemoryStore]) -> Counter[tuple[int, bytes]]:
+    """Return the number of captures by sweep and host."""
+    counts: Counter[tuple[int, bytes]] = Counter()
+    for rows in partitions:
+        for number in sweeps.numbers_with_counts(rows):
+            counts.update({(number, host): n for host, n in sweeps.captures_per_host(rows, number).items()})
+    return +counts
+
+
 def assert_equal(final_partitions: list[MemoryStore], simulation: Simulation, expected: MemoryStore) -> None:
     """Assert that the partitions, and those rebuilt from the changelogs, have the facts and clusters of `expected`."""
     for partitions in (final_partitions, simulation.rebuild()):
         for family in FACTS:
             assert facts(partitions, family) == dict(expected.scan(family)), family
+        assert host_counts(partitions) == host_counts([expected])
         clusters_by_root = clusters(partitions)
         assert clusters_by_root == clusters([expected])
         assert members(partitions, set(clusters_by_root)) == clusters_by_root
@@ -138,7 +152,7 @@ def cancelled(seed: int) -> None:
     expected = embedded(before, 100)
     meta.claim_scheme(expected, SETTINGS.scheme)
     removals = forgetting.cancel_sweep(expected, _sweep(victim))
-    forgetting.commit_removals(removals, lambda changes: expected.write(_without_sweeps(changes)))
+    forgetting.commit_removals(removals, expected.write)
     embedded(after, 100, expected)
     simulation = Simulation(
         seed, before, Rules(SETTINGS.scheme, rng.randint(1, 8), THRESHOLD), ordered=rng.random() < 0.5
@@ -157,13 +171,6 @@ def _sweep(number: int) -> Sweep:
     return Sweep(number=number, name=str(number), state=SweepState.OPEN, opened_time=0)
 
 
-def _without_sweeps(changes: Changes) -> Changes:
-    """Drop the rows of sweeps, which the histories do not model."""
-    changes.puts.pop(Family.SWEEPS, None)
-    changes.deletes.pop(Family.SWEEPS, None)
-    return changes
-
-
 def _cancel(simulation: Simulation, victim: int) -> None:
     """Remove the captures of a sweep, as a worker does once all messages in flight are processed."""
     simulation.cancelled_sweeps.add(victim)
@@ -180,7 +187,7 @@ def _cancel(simulation: Simulation, victim: int) -> None:
         SETTINGS.scheme,
         dict.fromkeys(partitions, query),
         partition_count=len(partitions),
-        sweep_rows={},
+        read_sweep_rows=dict,
     )
     removals = forgetting.cancel_sweep(store, _sweep(victim), only_writer=False)
     forgetting.commit_removals(removals, lambda changes: simulation.retract(store.divide(changes)))

@@ -22,12 +22,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from state import meta
 from state.changes import Changes
+from state.codecs import changelog_record
+from state.partition import Partition
 from streams.forgetting.link_removal import delete_links
 from streams.operators import routing
 from streams.operators.lookups import read_last_captures
@@ -68,28 +70,30 @@ class Record(NamedTuple):
     """A record of a changelog, with the epoch of its writer."""
 
     epoch: int
-    changes: Changes
-    is_retraction: bool = False
+    value: bytes
+
+    @staticmethod
+    def of(epoch: int, changes: Changes, *, is_retraction: bool = False) -> Record:
+        kind = changelog_record.RETRACTION if is_retraction else changelog_record.FACTS
+        values = changelog_record.encode(changes, kind=kind, record_bytes_max=1 << 30)
+        return Record(epoch, values[0] if values else changelog_record.CLAIM)
 
 
-class Copy:
-    """A worker's copy of a partition, the number of changelog records that it contains, and their highest epoch."""
+class Copy(Partition):
+    """A worker's copy of a partition, in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Rules, number: int) -> None:
         self.rows = MemoryStore()
-        self.applied = self.epoch = 0
-        self.claimed_epoch: int | None = None
+        super().__init__(cast(Any, self.rows), rules.scheme, number, rules.partitions)
+
+    @property
+    def applied(self) -> int:
+        """The number of changelog records that it contains."""
+        return self.offset + 1
 
     def catch_up(self, changelog: Sequence[Record]) -> None:
-        for record in changelog[self.applied :]:
-            self.replay(record)
-        self.applied = len(changelog)
-
-    def replay(self, record: Record) -> None:
-        if record.epoch >= self.epoch:
-            self.epoch = record.epoch
-            write = self.rows.write if record.is_retraction else self.rows.merge
-            write(record.changes)
+        for offset in range(self.applied, len(changelog)):
+            self.replay(offset, *changelog[offset])
 
 
 class Packet(NamedTuple):
@@ -168,9 +172,8 @@ class Simulation:
         for number, changes in changes_by_partition.items():
             copy = self._claimed_copy(number)
             delete_links(copy.rows, changes)
-            self.changelogs[number].append(record := Record(copy.epoch, changes, is_retraction=True))
-            copy.replay(record)
-            copy.applied += 1
+            self.changelogs[number].append(Record.of(copy.epoch, changes, is_retraction=True))
+            copy.catch_up(self.changelogs[number])
 
     def rows(self, partition: int) -> MemoryStore:
         """Return the rows of a partition at its owner."""
@@ -178,7 +181,7 @@ class Simulation:
 
     def rebuild(self) -> list[MemoryStore]:
         """Return the rows of each partition, rebuilt from its changelog alone."""
-        copies = [Copy() for _ in self.changelogs]
+        copies = [Copy(self.rules, number) for number in range(self.rules.partitions)]
         for copy, changelog in zip(copies, self.changelogs, strict=True):
             copy.catch_up(changelog)
         return [copy.rows for copy in copies]
@@ -189,9 +192,9 @@ class Simulation:
     def _claimed_copy(self, partition: int) -> Copy:
         """Return the owner's copy, after the owner has claimed the partition."""
         copy = self._copy(partition)
-        if copy.claimed_epoch != copy.epoch:
+        if not copy.is_claimed:
             changelog = self.changelogs[partition]
-            changelog.append(Record(copy.epoch + 1, Changes()))
+            changelog.append(Record(copy.epoch + 1, changelog_record.CLAIM))
             copy.catch_up(changelog)
             for destination in self.destinations if self.announces_claims else ():
                 self._send(Packet(destination, [], (partition, copy.epoch)), in_order=True)
@@ -323,7 +326,7 @@ class Simulation:
             return False
         changelog = self.changelogs[task.destination[1]]
         task.logged = len(changelog)
-        changelog.append(Record(task.epoch, task.changes))
+        changelog.append(Record.of(task.epoch, task.changes))
         return True
 
     def _write(self, task: Task) -> bool:
@@ -333,8 +336,7 @@ class Simulation:
         assert task.logged is not None
         records_before = self.changelogs[task.destination[1]][task.copy.applied : task.logged]
         if not any(record.epoch > task.epoch for record in records_before):
-            task.copy.rows.merge(task.changes)
-            task.copy.applied = task.logged + 1
+            task.copy.write(task.changes, task.logged)
         return True
 
     def _advance_zombie(self) -> None:
@@ -377,7 +379,8 @@ class Simulation:
     def _take_over(self, partition: int, worker: int) -> None:
         """Read the changelog to its end, and continue after the last acknowledgement."""
         self.owners[partition] = worker
-        copy = self.copies.setdefault((worker, partition), Copy())
+        copy = self.copies.get((worker, partition)) or Copy(self.rules, partition)
+        self.copies[worker, partition] = copy
         self.zombies = [task for task in self.zombies if task.copy is not copy]  # the worker was restarted
         copy.claimed_epoch = None
         copy.catch_up(self.changelogs[partition])

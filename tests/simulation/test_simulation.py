@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from streams.operators import join
+from state.changes import MERGE_FUNCTIONS, Changes
+from state.codecs import capture_row, document_row
+from state.families import Family
+from state.partition import Partition
+from streams.operators import admit, join
+from streams.sketch import index_terms
+from streams.urls import host_prefix
 from tests.simulation.histories import cancelled, joins, limited, pages
 from tests.simulation.simulator import Copy, Record, Simulation
 
@@ -62,11 +69,47 @@ def keep_transfers_at_former_roots(patch: pytest.MonkeyPatch) -> None:
 
 def trust_copies_on_disk(patch: pytest.MonkeyPatch) -> None:
     def catch_up(copy: Copy, changelog: list[Record]) -> None:
-        for record in changelog if copy.applied == 0 else []:
-            copy.replay(record)
-        copy.applied = len(changelog)
+        for offset, record in enumerate(changelog if copy.applied == 0 else []):
+            copy.replay(offset, *record)
+        copy.offset = len(changelog) - 1
 
     patch.setattr(Copy, "catch_up", catch_up)
+
+
+def count_repeated_captures(patch: pytest.MonkeyPatch) -> None:
+    def count_puts(_: Partition, changes: Changes) -> dict[int, Counter[bytes]]:
+        counts: dict[int, Counter[bytes]] = {}
+        for row_key in changes.puts.get(Family.CAPTURES, ()):
+            url_key, sweep, *_ = capture_row.decode_key(row_key)
+            counts.setdefault(sweep, Counter())[host_prefix(url_key)] += 1
+        return counts
+
+    patch.setattr(Partition, "_capture_increases", count_puts)
+
+
+def keep_what_arrived_first(family: Family) -> Callable[[pytest.MonkeyPatch], None]:
+    """Keep the first row of a family with a key, in a batch and in a changelog."""
+
+    def break_rule(patch: pytest.MonkeyPatch) -> None:
+        def put(changes: Changes, family: Family, key: bytes, value: bytes, stored: admit.Rows) -> None:
+            if family is not broken_family:
+                put_earlier(changes, family, key, value, stored)
+            elif key not in stored:
+                changes.puts_of(family).setdefault(key, value)
+
+        broken_family, put_earlier = family, admit._put_earlier
+        patch.setattr(admit, "_put_earlier", put)
+        patch.setitem(MERGE_FUNCTIONS, family, lambda old, _: old)
+
+    return break_rule
+
+
+def keep_the_last_first_seen_time(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(document_row, "first_seen", lambda _: 0)
+
+
+def index_names_as_spelled(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(index_terms, "unquote", lambda segment: segment)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +119,11 @@ def trust_copies_on_disk(patch: pytest.MonkeyPatch) -> None:
         never_send_outputs,
         keep_transfers_at_former_roots,
         trust_copies_on_disk,
+        count_repeated_captures,
+        keep_what_arrived_first(Family.TEXTS),
+        keep_what_arrived_first(Family.LOCATIONS),
+        keep_the_last_first_seen_time,
+        index_names_as_spelled,
     ],
 )
 def test_the_simulation_detects_broken_rules(
@@ -92,11 +140,12 @@ def accept_late_messages(patch: pytest.MonkeyPatch) -> None:
 
 
 def replay_void_records(patch: pytest.MonkeyPatch) -> None:
-    def replay(copy: Copy, record: Record) -> None:
-        copy.epoch = max(copy.epoch, record.epoch)
-        (copy.rows.write if record.is_retraction else copy.rows.merge)(record.changes)
+    replay = Copy.replay
 
-    patch.setattr(Copy, "replay", replay)
+    def replay_as_owner(copy: Copy, offset: int, epoch: int, record: bytes) -> None:
+        replay(copy, offset, max(copy.epoch, epoch), record)
+
+    patch.setattr(Copy, "replay", replay_as_owner)
 
 
 @pytest.mark.parametrize("break_rule", [accept_late_messages, replay_void_records])

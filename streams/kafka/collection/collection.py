@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
+from aiokafka.errors import KafkaError
 
 from state.changes import Changes
 from state.errors import StateError
@@ -85,9 +86,25 @@ class Collection:
             self.runner.settings.scheme,
             sources,
             partition_count=self.runner.context.partition_count,
-            sweep_rows=self.runner.sweep_log.table.rows(),
+            read_sweep_rows=self._read_sweep_rows,
             threads=self._threads,
         )
+
+    def _read_sweep_rows(self) -> Mapping[bytes, bytes]:
+        """Return the rows of sweeps as of now. Raise StateError if the sweep log cannot be read.
+
+        A worker that is ready may be late in reading the log, for example because it has just lost a connection.
+        Without the last commit, `find` would take most missing URLs for URLs that are alive.
+        """
+        sweep_log, seconds = self.runner.sweep_log, self.runner.settings.kafka.answer_seconds_max
+        try:
+            self._run_on_loop(asyncio.wait_for(sweep_log.catch_up(), seconds), seconds + 1)
+        except (TimeoutError, KafkaError) as error:
+            raise StateError(
+                f"this worker could not read the sweep log to its end within {seconds:g} s",
+                "retry, or query another worker",
+            ) from error
+        return sweep_log.table.rows()
 
     def _client(self, url: str) -> WorkerClient:
         if url not in self._clients:

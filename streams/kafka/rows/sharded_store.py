@@ -9,7 +9,7 @@ does not answer, the read fails: partial answers are never returned.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -89,13 +89,13 @@ class ShardedStore(QueryStore):
         sources: Mapping[int, RowSource],
         *,
         partition_count: int,
-        sweep_rows: Mapping[bytes, bytes],
+        read_sweep_rows: Callable[[], Mapping[bytes, bytes]],
         threads: Executor | None = None,
     ) -> None:
         """Raise StateError if a partition has no worker.
 
-        `sources` maps each partition to its source. `sweep_rows` are derived from the sweep log. With `threads`,
-        workers are queried concurrently, otherwise one after another.
+        `sources` maps each partition to its source. `read_sweep_rows` returns the rows that result from the sweep
+        log. With `threads`, workers are queried concurrently, otherwise one after another.
         """
         super().__init__(name, self.query)
         if missing := sorted(set(range(partition_count)) - set(sources)):
@@ -104,7 +104,7 @@ class ShardedStore(QueryStore):
                 "retry once other workers have taken over these partitions; /readyz shows the progress of a worker",
             )
         self.scheme, self.partition_count = scheme, partition_count
-        self._sources, self._sweep_rows, self._threads = sources, sweep_rows, threads
+        self._sources, self._read_sweep_rows, self._threads = sources, read_sweep_rows, threads
         self._partitions_by_source: defaultdict[RowSource, list[int]] = defaultdict(list)
         for number in range(partition_count):
             self._partitions_by_source[sources[number]].append(number)
@@ -114,18 +114,13 @@ class ShardedStore(QueryStore):
         if query.family is not Family.SWEEPS:
             return self._query_workers(query)
         # The sweeps are derived from the sweep log. Their counts of captures per host are stored in the partitions.
-        log_answer = Answer([self._read_sweep_rows(query, key) for key in query.keys])
+        includes_sweeps = any(key.startswith(_SWEEP_TAG) or not key for key in query.keys)
+        sweep_rows = self._read_sweep_rows() if includes_sweeps else {}
+        log_answer = Answer([_find_rows(sweep_rows, query, key) for key in query.keys])
         if all(key.startswith(_SWEEP_TAG) for key in query.keys):
             return log_answer
         all_indexes = range(len(query.keys))
         return merge_answers(query, [all_indexes, all_indexes], [log_answer, self._query_workers(query)])
-
-    def _read_sweep_rows(self, query: RowQuery, key: bytes) -> Any:
-        if isinstance(query, GetQuery):
-            return self._sweep_rows.get(key)
-        start = query.start or b""
-        rows = sorted(row for row in self._sweep_rows.items() if row[0].startswith(key) and row[0] >= start)
-        return rows[: query.limit]
 
     def _query_workers(self, query: RowQuery) -> Answer:
         """Send each worker one query, for the keys of its partitions and the keys without a single owner."""
@@ -189,3 +184,12 @@ class ShardedStore(QueryStore):
             return (partition_of(key[-PREFIX_BYTES:], self.partition_count),)
         owner = self.owner(family, key)
         return range(self.partition_count) if owner is None else (owner,)
+
+
+def _find_rows(sweep_rows: Mapping[bytes, bytes], query: RowQuery, key: bytes) -> Any:
+    """Return the answer to one key of a query for rows that result from the sweep log."""
+    if isinstance(query, GetQuery):
+        return sweep_rows.get(key)
+    start = query.start or b""
+    rows = sorted(row for row in sweep_rows.items() if row[0].startswith(key) and row[0] >= start)
+    return rows[: query.limit]

@@ -74,6 +74,9 @@ class PageProcessor:
         Raise StateIncompatible, and process nothing, if a message was sent by a newer version.
         """
         await self.runner.refuse_newer(Topic.PAGES, batch)
+        # A page names its sweep. If the name was released by a cancellation and is used again, a worker that reads
+        # the sweep log late would take the page for one of the cancelled sweep, and drop it.
+        await self.runner.sweep_log.catch_up()
         pages: list[tuple[page_messages.DecodedPage, Message]] = []
         for message in batch:
             pages += [(decoded, message) for decoded in await self._decode(message)]

@@ -109,7 +109,9 @@ class Collection:
 
         workers = dict.fromkeys(self.parts, query)
         rows = self.table.rows()
-        return ShardedStore("memory", SETTINGS.scheme, workers, partition_count=PARTITIONS, sweep_rows=rows)
+        return ShardedStore(
+            "memory", SETTINGS.scheme, workers, partition_count=PARTITIONS, read_sweep_rows=lambda: rows
+        )
 
     def apply_retraction(self, changes: Changes) -> None:
         """Apply changes as the collection of a worker does."""

@@ -47,9 +47,12 @@ class FakeSweepLog:
     def __init__(self, table: SweepTable) -> None:
         self.table = table
         self.catch_ups = 0
+        self.unread: list[Event] = []  # events that `catch_up` applies
 
     async def catch_up(self) -> None:
         self.catch_ups += 1
+        while self.unread:
+            self.table.apply(self.unread.pop(0))
 
     async def append(self, event: Event) -> None:
         self.table.apply(event)

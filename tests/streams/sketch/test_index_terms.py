@@ -38,6 +38,8 @@ def words_of(entries: bytes) -> set[bytes]:
         ("https://a.example/", ""),
         ("https://a.example", ""),
         ("https://a.example/2019/05/03/release-1.6.3.html", "release163"),
+        ("https://a.example/Old%20%C3%89tude.html", "oldétude"),
+        ("https://a.example/Old Étude.html", "oldétude"),  # the same URL
     ],
 )
 def test_page_name(url: str, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from state.changes import Changes
 from state.errors import StateError
 from state.families import Family
+from state.view import View
 from streams.kafka.rows.row_query import Answer, PrefixQuery
+from streams.kafka.wire.sweep_log import Event
 from tests.streams.kafka.worker_servers import worker_servers
 
 RNG = Random(1)
@@ -66,3 +69,25 @@ def test_an_answer_read_during_a_rebalance_is_an_error(tmp_path: Path, monkeypat
         monkeypatch.setattr(worker.store, "get_many", get_during_rebalance)
         with pytest.raises(StateError, match="reassigned while they were read"):
             worker.client().store().get_many(Family.TEXTS, DOCUMENTS)
+
+
+def test_sweeps_are_those_at_the_end_of_the_sweep_log(tmp_path: Path) -> None:
+    """A worker that reads the log late is ready, and all partitions have the same rows."""
+    with worker_servers(tmp_path, changes()) as workers:
+        sweep_log: Any = workers[0].runner.sweep_log
+        store = workers[0].client().store()
+        assert [sweep.name for sweep in View(store).sweeps()] == ["live"]
+        sweep_log.unread = [Event(event="open", name="later", time=9)]
+        assert [sweep.name for sweep in View(store).sweeps()] == ["live", "later"]
+
+
+def test_a_worker_that_cannot_read_the_sweep_log_lists_no_sweeps(tmp_path: Path) -> None:
+    async def catch_up() -> None:
+        raise TimeoutError
+
+    with worker_servers(tmp_path, changes()) as workers:
+        sweep_log: Any = workers[0].runner.sweep_log
+        sweep_log.catch_up = catch_up
+        with pytest.raises(StateError, match="could not read the sweep log to its end"):
+            View(workers[0].client().store())
+        assert workers[0].client().store().get_many(Family.TEXTS, DOCUMENTS) == [b"text"] * len(DOCUMENTS)

@@ -40,7 +40,7 @@ def sharded_store(rows: Mapping[bytes, bytes], family: Family) -> ShardedStore:
     stores = {number: MemoryStore() for number in range(PARTITIONS)}
     remote = encoded(local_worker({1: stores[1], 2: stores[2]}), [])
     workers = {0: local_worker({0: stores[0]}), 1: remote, 2: remote}
-    store = ShardedStore("sharded", Scheme(), workers, partition_count=PARTITIONS, sweep_rows={})
+    store = ShardedStore("sharded", Scheme(), workers, partition_count=PARTITIONS, read_sweep_rows=dict)
     for key, value in rows.items():
         changes = Changes()
         changes.put(family, key, value)

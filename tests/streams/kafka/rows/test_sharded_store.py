@@ -45,7 +45,9 @@ class Sharded:
         local = local_worker({number: self.parts[number] for number in LOCAL})
         workers = {**dict.fromkeys(LOCAL, local), **dict.fromkeys(REMOTE, remote)}
         self.sweep_rows = {b"s\0\0\0\1": b"first", b"s\0\0\0\2": b"second"}
-        self.store = ShardedStore("x", Scheme(), workers, partition_count=PARTITIONS, sweep_rows=self.sweep_rows)
+        self.store = ShardedStore(
+            "x", Scheme(), workers, partition_count=PARTITIONS, read_sweep_rows=lambda: self.sweep_rows
+        )
 
     def put(self, number: int, family: Family, key: bytes, value: bytes) -> None:
         changes = Changes()
@@ -124,4 +126,4 @@ def test_changes_are_divided_by_owner_without_rows_that_partitions_derive() -> N
 
 def test_a_collection_without_a_worker_for_every_partition_is_refused() -> None:
     with pytest.raises(StateError, match="no worker serves partitions 1 of 2"):
-        ShardedStore("x", Scheme(), {0: lambda _: Answer([])}, partition_count=2, sweep_rows={})
+        ShardedStore("x", Scheme(), {0: lambda _: Answer([])}, partition_count=2, read_sweep_rows=dict)

@@ -190,3 +190,14 @@ def test_a_page_is_sketched_without_the_state_of_its_url(pages: PageProcessor, s
         partition = 1 - OWNER
     (page,) = process(pages, message(6, partition=partition))
     assert page.payload is not None
+
+
+def test_a_page_belongs_to_the_sweep_that_was_open_when_it_was_sent(pages: PageProcessor) -> None:
+    """The worker has not yet read that the first sweep of this name was cancelled, and another one opened."""
+    sweep_log: Any = pages.runner.sweep_log
+    sweep_log.unread = [
+        Event(event="cancel", name="live", time=5),
+        Event(event="cancelled", name="live", time=6, number=LIVE),
+        Event(event="open", name="live", time=7),
+    ]
+    assert [page.capture.sweep for page in process(pages, message())] == [3]
