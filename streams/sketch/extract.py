@@ -100,11 +100,13 @@ def extract_body(
         extractors = ", ".join(SKIPPED_TAGS_BY_EXTRACTOR)
         raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {extractors}")
     extracted = _extract_html(decoded, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor], parser_limits)
-    if link_extractor is None:
-        return extracted
-    is_short = len(extracted.text) <= SHORT_TEXT_CHARS
-    links = link_extractor.from_html(decoded, url, url_key(url), extracted.meta_refresh, is_short=is_short)
-    return msgspec.structs.replace(extracted, links=links) if links is not None else extracted
+    if link_extractor is not None:
+        is_short = len(extracted.text) <= SHORT_TEXT_CHARS
+        links = link_extractor.from_html(decoded, url, url_key(url), extracted.meta_refresh, is_short=is_short)
+        extracted = msgspec.structs.replace(extracted, links=links) if links is not None else extracted
+    if not extracted.text and extracted.meta_refresh is None and extracted.links is None:
+        raise TextError("no_text", "the page has no visible text")
+    return extracted
 
 
 def _extract_text(text: str, title: str, chars_max: int) -> ExtractedText:
@@ -129,12 +131,8 @@ def _extract_html(
         text = html_guard.strip_tags(markup, skipped_tags)
         if not text and any(f"<{name}" in markup.lower() for name in skipped_tags):
             text = html_guard.strip_tags(markup)
-        extracted = ExtractedText(text, _one_line(title or html_guard.find_title(markup)), Extractor.HTML_STRIPPED)
-    else:
-        extracted = _parse_html(markup, url, title, skipped_tags, estimate.meta_chars)
-    if not extracted.text and extracted.meta_refresh is None:
-        raise TextError("no_text", "the page has no visible text")
-    return extracted
+        return ExtractedText(text, _one_line(title or html_guard.find_title(markup)), Extractor.HTML_STRIPPED)
+    return _parse_html(markup, url, title, skipped_tags, estimate.meta_chars)
 
 
 def _parse_html(markup: str, url: str, title: str, skipped_tags: tuple[str, ...], meta_chars: int) -> ExtractedText:

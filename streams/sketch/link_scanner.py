@@ -3,8 +3,9 @@
     <a href="...">anchor text</a>     <area href="...">     <link rel="..." href="...">     <base href="...">
     ▲start        ▲content  ▲end
 
-Only the tokeniser's rules are needed to find tags: comments, quoted attributes and elements whose content is not
-markup. The scan is linear in the size of the page, also for malformed pages: no byte is read more than twice.
+Only the rules of the HTML standard's tokeniser are needed to find tags: comments, quoted attributes and elements
+whose content is not markup. The scan is linear in the size of the page, also for malformed pages: no byte is read
+more than twice.
 """
 
 # Annotations cannot express the numba types of compiled functions.
@@ -33,6 +34,7 @@ _LINK_NAMES = _packed("a", "area", "link", "base")  # by their number
 # The content of these elements is not markup, or is not shown.
 _OPAQUE_NAMES = _packed("script", "style", "title", "textarea", "template", "noscript", "iframe", "xmp", "noembed")
 _NAVIGATION_NAMES = _packed("nav", "footer", "aside")
+_OTHER_NAME = 1
 _DEPTH_MAX = 1 << 20
 _COLUMNS = 4
 
@@ -44,7 +46,7 @@ def scan(data: bytes, links_max: int) -> tuple[NDArray[np.int64], int]:
     tag, the end of the tag, and the end of the anchor text, which is the end of the tag unless the element is <a>.
     """
     buffer = np.frombuffer(data + b"<\0", dtype=np.uint8)
-    rows = np.empty((min(links_max, len(data) // 4 + 1), _COLUMNS), dtype=np.int64)
+    rows = np.empty((min(links_max, len(data) // 3 + 1), _COLUMNS), dtype=np.int64)
     count = int(_scan(buffer, rows, _LINK_NAMES, _OPAQUE_NAMES, _NAVIGATION_NAMES))
     stored = min(count, len(rows))
     return rows[:stored], count - stored
@@ -52,24 +54,34 @@ def scan(data: bytes, links_max: int) -> tuple[NDArray[np.int64], int]:
 
 @jit()
 def _read_name(data, start):
-    """Return the packed name of the tag whose name begins at `start`, and the offset behind the name."""
+    """Return the packed name of the tag whose name begins at `start`, and the offset behind the name.
+
+    The name is 0 if no tag begins there, and _OTHER_NAME if it contains other characters or is longer than the names
+    above.
+    """
     name, end = uint64(0), start
     while end < uint64(data.size):
         letter = data[end] | uint8(0x20)
         is_letter = uint8(0x61) <= letter <= uint8(0x7A)
-        is_digit = uint8(0x30) <= data[end] <= uint8(0x39)
-        if not (is_letter or is_digit or data[end] == uint8(0x2D)):
+        is_digit_or_hyphen = uint8(0x30) <= data[end] <= uint8(0x39) or data[end] == uint8(0x2D)
+        if not is_letter and (end == start or not is_digit_or_hyphen):
             break
         if end - start < uint64(_NAME_BYTES_MAX):
             name = name << uint64(8) | uint64(letter if is_letter else data[end])
         end += uint64(1)
+    ends = data[end] <= uint8(0x20) or data[end] == uint8(0x2F) or data[end] == uint8(0x3E)  # space, `/` or `>`
+    if name and (not ends or end - start > uint64(_NAME_BYTES_MAX)):
+        name = uint64(_OTHER_NAME)
     return name, end
 
 
 @jit()
 def _find_tag_end(data, start):
-    """Return the offset behind the `>` that ends a tag; quoted attribute values may contain `>`."""
-    i, quote, after_equals = start, uint8(0), False
+    """Return the offset behind the `>` that ends a tag; quoted attribute values may contain `>`.
+
+    If the tag does not end, return an offset behind the page.
+    """
+    i, quote, after_equals, is_unquoted = start, uint8(0), False, False
     while i < uint64(data.size - 2):
         byte = data[i]
         i += uint64(1)
@@ -77,22 +89,43 @@ def _find_tag_end(data, start):
             quote = uint8(0) if byte == quote else quote
         elif byte == uint8(0x3E):
             return i
+        elif byte <= uint8(0x20):  # spaces may follow the `=`
+            is_unquoted = False
         elif after_equals and (byte == uint8(0x22) or byte == uint8(0x27)):
-            quote = byte
-        if byte > uint8(0x20):  # spaces may follow the `=`
-            after_equals = byte == uint8(0x3D)
-    return uint64(data.size - 2)
+            quote, after_equals = byte, False
+        else:
+            is_unquoted = is_unquoted or after_equals
+            after_equals = byte == uint8(0x3D) and not is_unquoted
+    return uint64(data.size)
 
 
 @jit()
 def _find_comment_end(data, start):
-    """Return the offset behind the `-->` that ends a comment."""
+    """Return the offset behind the `-->` or `--!>` that ends a comment."""
     i = start
     while i + uint64(2) < uint64(data.size - 2):
-        if data[i] == uint8(0x2D) and data[i + uint64(1)] == uint8(0x2D) and data[i + uint64(2)] == uint8(0x3E):
-            return i + uint64(3)
+        if data[i] == uint8(0x2D) and data[i + uint64(1)] == uint8(0x2D):
+            if data[i + uint64(2)] == uint8(0x3E):
+                return i + uint64(3)
+            if data[i + uint64(2)] == uint8(0x21) and data[i + uint64(3)] == uint8(0x3E):
+                return i + uint64(4)
         i += uint64(1)
-    return uint64(data.size - 2)
+    return uint64(data.size)
+
+
+@jit()
+def _find_declaration_end(data, start):
+    """Return the offset behind a comment, a <!DOCTYPE> or another declaration, whose `!` or `?` is at `start`."""
+    if (
+        data[start] == uint8(0x21)
+        and data[start + uint64(1)] == uint8(0x2D)
+        and data[start + uint64(2)] == uint8(0x2D)
+    ):
+        return _find_comment_end(data, start + uint64(1))
+    i = start
+    while i < uint64(data.size - 2) and data[i] != uint8(0x3E):
+        i += uint64(1)
+    return i + uint64(1)
 
 
 @jit()
@@ -108,9 +141,8 @@ def _scan(data, rows, link_names, opaque_names, navigation_names):
             continue
         start = i
         i += uint64(1)
-        if not opaque and data[i] == uint8(0x21):
-            if i + uint64(2) < size and data[i + uint64(1)] == uint8(0x2D) and data[i + uint64(2)] == uint8(0x2D):
-                i = _find_comment_end(data, i + uint64(1))
+        if not opaque and (data[i] == uint8(0x21) or data[i] == uint8(0x3F)):  # `!` or `?`
+            i = _find_declaration_end(data, i)
             continue
         is_end_tag = data[i] == uint8(0x2F)
         name, name_end = _read_name(data, i + uint64(is_end_tag))
@@ -121,6 +153,8 @@ def _scan(data, rows, link_names, opaque_names, navigation_names):
                 opaque = uint64(0)
             continue
         i = _find_tag_end(data, name_end)
+        if i > size:
+            break
         if is_open and name == link_names[A]:
             rows[open_row, 3] = min(start, uint64(rows[open_row, 2]) + uint64(TEXT_BYTES_MAX))
             is_open = False

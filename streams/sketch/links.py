@@ -30,17 +30,25 @@ A, AREA, LINK, BASE = 0, 1, 2, 3  # the elements that contain links, numbered as
 IN_NAVIGATION = 4  # added to the number of an element inside <nav>, <footer> or <aside>
 LINKS_PER_CHUNK = 16  # on average
 _CHUNK_LINKS_MAX = 64
-_TAG_CACHE_SIZE, _CHUNK_CACHE_SIZE = 65_536, 16_384
+_TAG_CACHE_SIZE, _TAG_CACHE_MARKUP_MAX = (
+    65_536,
+    512,
+)  # tags, and bytes of a tag; a page may have arbitrarily long tags
+_CHUNK_CACHE_BYTES = 16 << 20
+_URL_CACHE_SIZE = 16_384
 _SCRIPT_CHARS_MAX = 4_096  # a longer page is shown to readers, so its scripts are not searched for a redirect
-_ATTRIBUTE = re.compile(r"""([a-z-]{1,20})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
-_HREF = re.compile(r"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s"'>/=]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>][^\s>]*+))""")
+# The value of `href` if it is the first attribute, or follows only attributes with quoted values.
+_HREF = re.compile(
+    r"""<\w++(?:\s++(?!href\b)[a-z-]++=(?:"[^"]*+"|'[^']*+'))*+\s++href=(?:"([^"]*+)"|'([^']*+)')""", re.IGNORECASE
+)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _INLINE_TAG = re.compile(
-    r"</?(?:a|abbr|b|bdi|bdo|big|cite|code|em|font|i|kbd|mark|q|s|samp|small|span|strong|sub|sup|tt|u|var|wbr)\b[^>]*>",
+    r"</?(?:a|abbr|b|bdi|bdo|big|cite|code|em|font|i|kbd|mark|q|s|samp|small|span|strong|sub|sup|tt|u|var|wbr)\b[^<>]*>",
     re.IGNORECASE,
 )
 _TAG = re.compile(r"<[^>]*>?")
-_ALTERNATIVE_TEXT = re.compile(r"""\b(?:alt|title|aria-label)\s*=\s*(?:"([^"]+)"|'([^']+)')""", re.IGNORECASE)
+_ALTERNATIVE_TEXT = re.compile(r"""(?<![\w-])(?:alt|title|aria-label)\s*=\s*(?:"([^"]+)"|'([^']+)')""", re.IGNORECASE)
 _SCRIPT_REDIRECT = re.compile(
     r"""\blocation(?:\.href\s*=|\s*=|\.(?:replace|assign)\s*\()\s*(?:"([^"\s]+)"|'([^'\s]+)')"""
 )
@@ -73,11 +81,8 @@ class _ParsedLink(NamedTuple):
 
 _NOT_A_LINK = _ParsedLink(Link(target=b""), b"")
 _TOO_LONG = _ParsedLink(Link(target=b"\0"), b"")  # the URL is too long
-_TagCache = list[dict[bytes, _ParsedLink]]  # per kind of tag and region: parsed tags, by their markup
-
-
-def _new_cache() -> _TagCache:
-    return [{} for _ in range(2 * IN_NAVIGATION)]
+_TagCache = tuple[dict[bytes, _ParsedLink], dict[bytes, _ParsedLink]]
+"""Parsed tags by their markup: those in the main content, and those in navigation."""
 
 
 class LinkExtractor:
@@ -90,8 +95,9 @@ class LinkExtractor:
         self._keep_anchors, self._links_max = keep_anchors, links_max
         self._anchor_chars_max, self._url_bytes_max = anchor_chars_max, url_bytes_max
         self._tags: dict[str, _TagCache] = {}  # by the part of the page's URL on which targets depend
-        self._cached_tags = 0
+        self._cached_tags = 0  # plus the number of `_TagCache`s
         self._chunks: dict[bytes, bytes] = {}  # values, by the hashes of their links
+        self._chunk_bytes = 0
 
     def from_html(
         self, markup: str, url: str, key: bytes, meta_refresh: str | None = None, *, is_short: bool = False
@@ -106,19 +112,21 @@ class LinkExtractor:
         data = markup.encode("utf-8", "replace")
         rows, dropped = link_scanner.scan(data, self._links_max)
         parsed: list[_ParsedLink] = []
-        base, (site_tags, folder_tags) = url, self._caches(url)
+        base, has_base, (site_tags, folder_tags) = url, False, self._caches(url)
         for kind, start, tag_end, end in rows.tolist():
-            piece = data[start:end]
-            link = site_tags[kind].get(piece) or folder_tags[kind].get(piece)
+            piece, region = data[start:end], kind // IN_NAVIGATION
+            link = site_tags[region].get(piece) or folder_tags[region].get(piece)
             if link is None:
-                if kind == BASE:
-                    base = _resolve(_attributes(piece.decode("utf-8", "replace")).get("href", ""), url)
-                    site_tags, folder_tags = self._caches(base)
+                tag, content = data[start:tag_end].decode(), data[tag_end:end].decode("utf-8", "ignore")
+                if kind % IN_NAVIGATION == BASE:
+                    href = _href(tag)
+                    if href and not has_base:  # only the first one counts
+                        base, has_base = _resolve(href, url), True
+                        site_tags, folder_tags = self._caches(base)
                     continue
-                tag, content = data[start:tag_end].decode("utf-8", "replace"), data[tag_end:end]
-                link, depends_on = self._parse_tag(kind, tag, content.decode("utf-8", "replace"), base)
-                if depends_on is not _Dependence.URL:
-                    (site_tags if depends_on is _Dependence.SITE else folder_tags)[kind][piece] = link
+                link, depends_on = self._parse_tag(kind, tag, content, base)
+                if depends_on is not _Dependence.URL and len(piece) <= _TAG_CACHE_MARKUP_MAX:
+                    (site_tags if depends_on is _Dependence.SITE else folder_tags)[region][piece] = link
                     self._cached_tags += 1
             target = link.link.target
             if target == b"\0":
@@ -155,21 +163,25 @@ class LinkExtractor:
         hashes = b"".join([link.hash for link in chunk])
         value = self._chunks.get(hashes)
         if value is None:
-            if len(self._chunks) >= _CHUNK_CACHE_SIZE:
-                self._chunks.clear()
             value = self._chunks[hashes] = link_chunk.encode([link.link for link in chunk])
+            self._chunk_bytes += len(hashes) + len(value)
+            if self._chunk_bytes > _CHUNK_CACHE_BYTES:
+                self._chunks, self._chunk_bytes = {}, 0
         return value
 
     def _caches(self, base: str) -> tuple[_TagCache, _TagCache]:
         """Return the cached tags of the site of `base`, and those with references relative to its folder."""
         folder = _folder(base)
         site = "//" + "/".join(folder.split("/", 3)[:3])
-        return self._tags.setdefault(site, _new_cache()), self._tags.setdefault(folder, _new_cache())
+        for name in (site, folder):
+            if name not in self._tags:
+                self._tags[name] = {}, {}
+                self._cached_tags += 1
+        return self._tags[site], self._tags[folder]
 
     def _parse_tag(self, kind: int, tag: str, content: str, base: str) -> tuple[_ParsedLink, _Dependence]:
         """Return the link of a tag, and what its target depends on."""
-        match = _HREF.search(tag)
-        href = html.unescape(match[1] or match[2] or match[3] or "").strip() if match else ""
+        href = _href(tag)
         if href[:1] in ("", "#"):
             return _NOT_A_LINK, _Dependence.SITE
         depends_on = _dependence(href)
@@ -182,7 +194,7 @@ class LinkExtractor:
                 return self._parsed(href, base, attributes["hreflang"].lower(), kind=LinkKind.ALTERNATE), depends_on
             return _NOT_A_LINK, _Dependence.SITE
         anchor = _anchor(content) or _alternative_text(tag, content)
-        nofollow = "nofollow" in tag and "nofollow" in _attributes(tag).get("rel", "").lower().split()
+        nofollow = "nofollow" in tag.lower() and "nofollow" in _attributes(tag).get("rel", "").lower().split()
         navigation = bool(kind & IN_NAVIGATION)
         return self._parsed(href, base, anchor, nofollow=nofollow, navigation=navigation), depends_on
 
@@ -191,9 +203,9 @@ class LinkExtractor:
         navigation: bool = False,
     ) -> _ParsedLink:  # fmt: skip
         """Return a link, `_NOT_A_LINK` if it leads to something that is not a page of the web, or `_TOO_LONG`."""
-        if len(href) > self._url_bytes_max:
-            return _TOO_LONG
         target = _resolve(href, base)
+        if len(target) > self._url_bytes_max:
+            return _TOO_LONG if target[:4].lower() == "http" else _NOT_A_LINK  # such as an image in the URL
         key = _key_or_empty(target, self._url_bytes_max)
         if not key:
             return _NOT_A_LINK
@@ -216,17 +228,19 @@ class _Dependence(Enum):
 
 
 def _dependence(href: str) -> _Dependence:
-    if href[0] == "/" or "://" in href:
+    if href[0] == "/" or _SCHEME.match(href):
         return _Dependence.SITE
     return _Dependence.URL if href[0] == "?" else _Dependence.FOLDER
 
 
 def _folder(url: str) -> str:
     """Return a URL up to the last `/` of its path, without it."""
-    return url.partition("#")[0].partition("?")[0].rpartition("/")[0]
+    path = url.partition("#")[0].partition("?")[0]
+    folder = path.rpartition("/")[0]
+    return folder if "//" in folder else path  # without a path, the last `/` precedes the host
 
 
-@lru_cache(maxsize=_TAG_CACHE_SIZE)
+@lru_cache(maxsize=_URL_CACHE_SIZE)
 def _key_or_empty(url: str, url_bytes_max: int) -> bytes:
     try:
         return url_key(url, url_bytes_max)
@@ -256,6 +270,12 @@ def _cut_into_chunks(links: Sequence[_ParsedLink]) -> Iterator[list[_ParsedLink]
         yield list(chunk.values())
 
 
+def _href(tag: str) -> str:
+    match = _HREF.match(tag)
+    value = html.unescape(match[1] or match[2] or "") if match else _attributes(tag).get("href", "")
+    return value.strip()
+
+
 def _attributes(tag: str) -> dict[str, str]:
     """Return the attributes of a tag by name. Of attributes with the same name, the first one counts."""
     attributes: dict[str, str] = {}
@@ -281,7 +301,7 @@ def _resolve(href: str, base: str) -> str:
     """Return the absolute URL of a reference, which may be invalid."""
     if _SCHEME.match(href):
         return href
-    if href[0] not in "/?":
+    if href[:1] not in ("", "/", "?"):
         return f"{_folder(base)}/{href}"  # the parser of URLs removes `..`, several times as fast as urljoin
     try:
         return urljoin(base, href)
