@@ -25,6 +25,7 @@ VERSION = 1
 CHUNK_ID_BYTES = 8
 CHUNK_PREFIX_BYTES = 5
 _KIND_MASK, _HTTPS, _NOFOLLOW, _NAVIGATION, _HAS_ANCHOR = 7, 8, 16, 32, 64
+_UNKNOWN_FLAG = 128
 _VARINT_BYTES_MAX = 4
 _DAMAGED = f"not a chunk of links of version {VERSION}: truncated, or written by a newer lostfound"
 
@@ -97,6 +98,8 @@ def _decode_fields(value: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         while offset < end:
             flags, shared, length = value[offset : offset + 3]
             offset += 3
+            if flags & _UNKNOWN_FLAG:
+                raise StateCorrupt(_DAMAGED)
             if shared > 0x7F or length > 0x7F:  # a number of several bytes
                 shared, offset = _read_varint(value, offset - 2)
                 length, offset = _read_varint(value, offset)
