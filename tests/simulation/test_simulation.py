@@ -11,7 +11,7 @@ from state.changes import MERGE_FUNCTIONS, Changes
 from state.codecs import capture_row, document_row
 from state.families import Family
 from state.partition import Partition
-from streams.operators import admit, join
+from streams.operators import admit, decide, join
 from streams.sketch import index_terms
 from streams.urls import host_prefix
 from tests.simulation.histories import cancelled, joins, limited, pages
@@ -67,6 +67,10 @@ def keep_transfers_at_former_roots(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(join, "transfer_step", lambda message, _parent: step(message, None))
 
 
+def keep_the_first_decision(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decide, "merge", lambda _family, old, new: new if old is None else old)
+
+
 def trust_copies_on_disk(patch: pytest.MonkeyPatch) -> None:
     def catch_up(copy: Copy, changelog: list[Record]) -> None:
         for offset, record in enumerate(changelog if copy.applied == 0 else []):
@@ -118,6 +122,7 @@ def index_names_as_spelled(patch: pytest.MonkeyPatch) -> None:
         append_to_changelog_first,
         never_send_outputs,
         keep_transfers_at_former_roots,
+        keep_the_first_decision,
         trust_copies_on_disk,
         count_repeated_captures,
         keep_what_arrived_first(Family.TEXTS),
