@@ -13,6 +13,14 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str | None = None
 
 
+class Copy(msgspec.Struct, frozen=True):
+    """A URL with nearly the same document as a candidate, but in a tree that is not the page's."""
+
+    url: str
+    host: str | None = None  # None: the candidate's host
+    version: str | None = None  # version numbers in the path
+
+
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A possible new URL of the page; times are ISO 8601 in UTC."""
 
@@ -23,6 +31,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     first_seen: str | None = None  # None: no capture of the URL is stored
     last_seen: str | None = None
     evidence: list[Evidence]
+    copies: list[Copy] = []
 
 
 class EditorDecision(msgspec.Struct, frozen=True):

@@ -7,13 +7,13 @@ kind of copy the candidate's tree is:
 | figure         | neighbours                                  | share of the neighbours that have                   |
 |----------------|---------------------------------------------|-----------------------------------------------------|
 | copied_share   | pages near the old URL that are still alive | a copy at the same relative path near the candidate |
-| frozen_share   | pages that went missing with the old URL    | an identical copy at that path                      |
 | mirrored_share | living pages near the candidate             | a living counterpart in the old URL's tree          |
 |                |                                             | (typical of translations)                           |
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import islice
@@ -33,6 +33,12 @@ _NEIGHBOURS_MIN, _NEIGHBOURS_MAX = 3, 24
 _VERSIONS_COMPARED = 4  # the last versions of each neighbour
 _COPY_RESEMBLANCE_MIN = 0.4
 
+_VERSION = re.compile(
+    r"(?:[a-z][a-z_]*[-_])*?(?:v|r|ver|version|release)?[-_.]?"
+    r"(?P<number>\d+(?:[._]\d+)*(?:[._-]?(?:x|dev\d*|rc\d*|[ab]\d*|alpha\d*|beta\d*|post\d*))?)",
+    re.IGNORECASE,
+)
+
 
 class CopyDetector:
     """Computes the figures of the table above, from 0 to 1. Results are cached and never refreshed."""
@@ -42,7 +48,6 @@ class CopyDetector:
     ) -> None:
         self._view, self._rows, self._last_sweep_of = view, rows, last_sweep_of
         self._copied_share = lru_cache(maxsize=4096)(self._read_copied_share)
-        self._frozen_share = lru_cache(maxsize=4096)(self._read_frozen_share)
         self._mirrored_share = lru_cache(maxsize=4096)(self._read_mirrored_share)
 
     def copied_share(self, old_key: bytes, candidate_key: bytes, last_sweep: int, missing_since: int) -> float:
@@ -52,27 +57,14 @@ class CopyDetector:
         sweep and in the sweep `missing_since`. The share is 0 if the last path segments differ, fewer than three
         neighbours exist, or the host is no longer visited.
         """
-        old_tree, new_tree = _tree_roots(old_key, candidate_key)
+        old_tree, new_tree = tree_roots(old_key, candidate_key)
         if old_tree == new_tree or self._last_sweep_of(host_prefix(old_key)) < missing_since:
             return 0.0
         return self._copied_share(old_tree, new_tree, directory_prefix(old_key), last_sweep, missing_since)
 
-    def frozen_share_and_tree(
-        self, old_key: bytes, candidate_key: bytes, last_sweep: int, missing_since: int
-    ) -> tuple[float, bytes]:
-        """Return a share and the key prefix of the candidate's tree, or 0 and b"" if the last path segments differ.
-
-        Of the pages that went missing with the old URL, it is the share that have an identical copy near the
-        candidate. By itself, it does not distinguish a copy of the old tree from the tree's new home.
-        """
-        old_tree, new_tree = _tree_roots(old_key, candidate_key)
-        if old_tree == new_tree:
-            return 0.0, b""
-        return self._frozen_share(old_tree, new_tree, directory_prefix(old_key), last_sweep, missing_since), new_tree
-
     def mirrored_share(self, old_key: bytes, candidate_key: bytes) -> float:
         """Return the share of the candidate's living neighbours with a living counterpart in the old URL's tree."""
-        old_tree, new_tree = _tree_roots(old_key, candidate_key)
+        old_tree, new_tree = tree_roots(old_key, candidate_key)
         folder = directory_prefix(candidate_key)
         return 0.0 if old_tree == new_tree else self._mirrored_share(old_tree, new_tree, folder)
 
@@ -81,11 +73,19 @@ class CopyDetector:
     ) -> float:
         neighbours = self._surviving_neighbours(old_tree, new_tree, folder, last_sweep, missing_since)
         if len(neighbours) < _NEIGHBOURS_MIN:
-            return 0.0
+            is_other_version = version_closeness(old_tree, new_tree) == 0
+            return float(is_other_version and self._has_page(old_tree, new_tree, missing_since))
         counterparts = [new_tree + key[len(old_tree) :] for key in neighbours]
         documents = map(self._current_document, counterparts, self._view.histories(counterparts))
         pairs = zip(documents, neighbours.values(), strict=True)
         return sum(doc is not None and self._is_copy(doc, captures) for doc, captures in pairs) / len(neighbours)
+
+    def _has_page(self, tree: bytes, excluded_tree: bytes, sweep: int) -> bool:
+        """Whether a sweep captured a page in a tree, outside another tree that it may contain."""
+        excluded = excluded_tree if len(excluded_tree) > len(tree) else b"\xff"
+        keys = self._view.url_keys_under(tree, _CAPTURES_PER_SCAN_MAX)
+        others = [key for key in keys if not key.startswith(excluded)][:_URLS_PER_SCAN_MAX]
+        return any(c.sweep == sweep and c.document for _, captures in self._read_captures(others) for c in captures)
 
     def _surviving_neighbours(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
@@ -109,23 +109,6 @@ class CopyDetector:
             if len(neighbours) >= _NEIGHBOURS_MIN * 2:
                 break
         return neighbours
-
-    def _read_frozen_share(
-        self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
-    ) -> float:
-        keys = self._view.url_keys_under(folder, _CAPTURES_PER_SCAN_MAX)[:_URLS_PER_SCAN_MAX]
-        expected: dict[bytes, bytes] = {}  # documents of missing pages, by the key that a copy of the page would have
-        for key, all_captures in self._read_captures(keys):
-            documents = {c.sweep: c.document for c in all_captures if c.document is not None}
-            document = documents.get(last_sweep)
-            if document is not None and missing_since not in documents and directory_prefix(key) == folder:
-                expected[new_tree + key[len(old_tree) :]] = document
-            if len(expected) >= _NEIGHBOURS_MAX:
-                break
-        if len(expected) < _NEIGHBOURS_MIN:
-            return 0.0
-        pairs = zip(self._view.histories(list(expected)), expected.values(), strict=True)
-        return sum(any(c.document == document for c in captures) for captures, document in pairs) / len(expected)
 
     def _read_mirrored_share(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> float:
         neighbours = self._living_neighbours(old_tree, new_tree, folder)
@@ -189,7 +172,7 @@ def _scans_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
     return scans
 
 
-def _tree_roots(old_key: bytes, candidate_key: bytes) -> tuple[bytes, bytes]:
+def tree_roots(old_key: bytes, candidate_key: bytes) -> tuple[bytes, bytes]:
     """Return both keys without their common last path segments, or `old_key` twice if the last segments differ."""
     old, new = old_key.split(b"/"), candidate_key.split(b"/")
     common = 0
@@ -198,3 +181,25 @@ def _tree_roots(old_key: bytes, candidate_key: bytes) -> tuple[bytes, bytes]:
     if not any(old[len(old) - common :]):  # no common segment, or only the empty one after a final slash
         return old_key, old_key
     return b"/".join(old[: len(old) - common]) + b"/", b"/".join(new[: len(new) - common]) + b"/"
+
+
+@lru_cache(maxsize=16_384)
+def version_of(key: bytes) -> str | None:
+    """Return the version numbers in the folders of a URL, such as `1.2` for `/docs/v1.2/a.html`; None if none."""
+    folders = key[len(host_prefix(key)) :].split(b"?", 1)[0].split(b"/")[1:-1]
+    matches = (_VERSION.fullmatch(folder.decode("utf-8", "replace")) for folder in folders)
+    return "/".join(match["number"].lower() for match in matches if match) or None
+
+
+def version_closeness(old_key: bytes, key: bytes) -> int:
+    """Return 2 if both URLs have the same version numbers, 1 if only the old URL has any, and 0 otherwise."""
+    version = version_of(key)
+    return 2 if version == version_of(old_key) else int(version is None)
+
+
+def is_parallel(key: bytes, other_key: bytes) -> bool:
+    """Whether two URLs have the same relative path in two trees."""
+    if key[-1:] != b"/" and not other_key.endswith(key[key.rfind(b"/") :]):
+        return False
+    tree, other_tree = tree_roots(key, other_key)
+    return tree != other_tree

@@ -17,10 +17,11 @@ from state.scheme import Scheme
 from state.view import View
 from streams.errors import BadUrl
 from streams.find.answer import Answer, Candidate
+from streams.find.copy_groups import group_copies
 from streams.find.editor_decisions import EditorDecisions
 from streams.find.find_context import FindContext
 from streams.find.missing_rule import UrlHistory
-from streams.find.ranking import Ranker
+from streams.find.ranking import RankedCandidate, Ranker
 from streams.find.redirects import folder_neighbours, follow_redirects
 from streams.find.report import SearchResult, build_candidates, guessed_candidate, soft_404_candidate
 from streams.find.rewrite_rules import NO_RULES, Prediction, Rules
@@ -155,7 +156,7 @@ class Finder:
     def _move_target(self, case: _Case) -> str | None:
         """Return the new URL from which rules are learned: the editor's if there is a decision, or a sure one."""
         decision = self._decisions.first(case.keys)
-        return decision.new_url if decision is not None else _sure_move_target(case)
+        return decision.new_url if decision is not None else self._sure_move_target(case)
 
     def _answer(self, case: _Case, rules: Rules) -> Answer:
         return self._decisions.apply(self._ranked_answer(case, rules), case.keys)
@@ -191,7 +192,30 @@ class Finder:
             if (key := _target_key(prediction)) is not None and key != result.dead.key:
                 predictions.setdefault(key, prediction)
         ranked = self._ranker.apply_predictions(result.dead, result.trace.ranked, predictions)
+        ranked = group_copies(result.dead.key, ranked, self._resemblances)
         return SearchResult(result.dead, Trace(ranked, result.trace.hops), result.redirect, predictions)
+
+    def _sure_move_target(self, case: _Case) -> str | None:
+        """Return the new URL if rules can be learned from the move: it is sure, direct and not to a copied tree."""
+        if case.result is None or not case.result.trace.ranked or case.result.trace.hops:
+            return None
+        # The confidence without rules and redirects.
+        result = msgspec.structs.replace(self._apply_rules(case.page_url, case.result, NO_RULES), redirect=None)
+        best = result.trace.ranked[0]
+        (candidate,) = build_candidates(result, 1)
+        is_sure = not best.traits.is_copied and candidate.confidence >= LEARN_CONFIDENCE_MIN
+        return best.history.pages[-1].url if is_sure else None
+
+    def _resemblances(self, candidate: RankedCandidate, others: list[RankedCandidate]) -> list[float]:
+        """Return the resemblances of the last documents of one candidate and of others."""
+        own, *documents = (c.history.pages[-1].document or b"" for c in (candidate, *others))
+        row, *rows = self._context.rows.get_many([own, *documents])
+        known = {document: row.sketch for document, row in zip(documents, rows, strict=True) if row is not None}
+        if row is None or not known:
+            return [float(document == own) for document in documents]
+        values = sketcher.compare_with_each(row.sketch, list(known.values())).resemblance.tolist()
+        by_document = dict(zip(known, values, strict=True))
+        return [1.0 if document == own else by_document.get(document, 0.0) for document in documents]
 
     def _guesses(self, url: str, rules: Rules) -> list[Candidate]:
         """Return candidates for a URL that no sweep captured: living URLs that rules predict."""
@@ -206,17 +230,6 @@ class Finder:
 def _is_unknown(history: UrlHistory) -> bool:
     """Return whether no sweep has captured the URL, or only temporary errors of it."""
     return history.last_success is None and not history.failures
-
-
-def _sure_move_target(case: _Case) -> str | None:
-    """Return the new URL if rules can be learned from the move: if it is sure, direct and not to a copied tree."""
-    if case.result is None or not case.result.trace.ranked or case.result.trace.hops:
-        return None
-    best = case.result.trace.ranked[0]
-    # The confidence without rules and redirects.
-    (candidate,) = build_candidates(SearchResult(case.result.dead, case.result.trace), 1)
-    is_sure = not best.traits.is_copied and candidate.confidence >= LEARN_CONFIDENCE_MIN
-    return best.history.pages[-1].url if is_sure else None
 
 
 def _target_key(prediction: Prediction) -> bytes | None:

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from streams.find import score as scoring
+from streams.find.copies import is_parallel, version_closeness
 from streams.find.find_context import DeadUrl, FindContext
 from streams.find.missing_rule import UrlHistory
 from streams.find.path_similarity import path_features, path_similarity_to
@@ -68,6 +69,7 @@ class RankedCandidate(NamedTuple):
     history: UrlHistory
     traits: Traits
     score: float
+    copies: tuple[RankedCandidate, ...] = ()  # other candidates with the same document, in other trees
 
     def with_traits(self, **changes: Any) -> RankedCandidate:
         """Return the candidate with changed traits and the resulting score."""
@@ -94,7 +96,7 @@ class Ranker:
             for candidate in ranked[:CHECKED_MAX]
             if not soft_404_detector.has_suspected_page(candidate.history)
         ]
-        return best_first([*self._mark_frozen_copies(dead, checked), *ranked[CHECKED_MAX:]])
+        return best_first([*checked, *ranked[CHECKED_MAX:]])
 
     def score(self, comparer: PageComparer, history: UrlHistory) -> RankedCandidate:
         """Return one candidate with its traits and its score, without the checks of `rank`."""
@@ -133,19 +135,33 @@ class Ranker:
             for history in living
             if not context.soft_404_detector.has_suspected_page(history)
         ]
-        return best_first(self._with_rule(dead, c, predictions.get(c.history.key)) for c in [*ranked, *added])
+        return best_first(self._with_rules(dead, candidate, predictions) for candidate in [*ranked, *added])
 
-    def _with_rule(self, dead: DeadUrl, candidate: RankedCandidate, prediction: Prediction | None) -> RankedCandidate:
-        """Add the support of a rule to the score, unless the candidate is a copy or the rule is a folding rule."""
+    def _with_rules(
+        self, dead: DeadUrl, candidate: RankedCandidate, predictions: Mapping[bytes, Prediction]
+    ) -> RankedCandidate:
+        """Add the support of a rule to the score, unless the candidate is a copy or the rule is a folding rule.
+
+        If rules lead elsewhere, a candidate at the same path in another version's tree is a copy.
+        """
+        confidences = {key: p.confidence for key, p in predictions.items() if not p.rule.is_folding}
+        key, traits = candidate.history.key, candidate.traits
+        confidence, best_confidence = confidences.get(key, 0.0), max(confidences.values(), default=0.0)
+        are_rules_leading_elsewhere = best_confidence > max(scoring.COPIED_TREE_ABOVE, 2 * confidence)
+        if are_rules_leading_elsewhere and is_parallel(dead.key, key) and not version_closeness(dead.key, key):
+            penalty = 0.0 if traits.is_copied else scoring.COPIED_TREE_WEIGHT
+            return candidate._replace(
+                traits=traits._replace(copied_tree=best_confidence), score=candidate.score - penalty
+            )
         if (
-            prediction is None
-            or prediction.rule.is_folding
-            or self._copied_share(dead, candidate.history.key) > scoring.COPIED_TREE_ABOVE
+            not confidence
+            or self._copied_share(dead, key) > scoring.COPIED_TREE_ABOVE
             or self._is_mirrored(dead, candidate)
         ):
             return candidate
-        traits = candidate.traits._replace(rule=prediction.confidence)
-        return candidate._replace(traits=traits, score=candidate.score + scoring.RULE_WEIGHT * prediction.confidence)
+        return candidate._replace(
+            traits=traits._replace(rule=confidence), score=candidate.score + scoring.RULE_WEIGHT * confidence
+        )
 
     def _check_copies(self, dead: DeadUrl, candidate: RankedCandidate) -> RankedCandidate:
         candidate = candidate.with_traits(copied_tree=self._copied_share(dead, candidate.history.key))
@@ -160,39 +176,6 @@ class Ranker:
         if traits.weighted_containment >= scoring.MIRRORED_CONTENT_MAX or traits.is_copied:
             return False
         return self._context.copy_detector.mirrored_share(dead.key, candidate.history.key) >= scoring.MIRRORED_MIN
-
-    def _mark_frozen_copies(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> list[RankedCandidate]:
-        """Mark candidates that are in a copy of the old tree, if the whole old tree is gone.
-
-        A candidate identical to the old page is a copy if a second candidate resembles the old page and appeared when
-        the old URL went missing. The second candidate is then the new home, and the first an archived version.
-        """
-        shares: dict[bytes, float] = {}
-        trees: tuple[bytes, ...] = ()
-        for candidate in ranked:
-            if candidate.traits.resemblance == 1.0 and not candidate.traits.is_copied:
-                key = candidate.history.key
-                share, tree = self._context.copy_detector.frozen_share_and_tree(
-                    dead.key, key, dead.last_sweep, dead.missing_since
-                )
-                if share >= scoring.FROZEN_MIN:
-                    shares[key] = share
-                    trees += (tree,)
-        if not trees or not any(self._is_new_home(dead, candidate, trees) for candidate in ranked):
-            return ranked
-        return [c.with_traits(copied_tree=shares.get(c.history.key, c.traits.copied_tree)) for c in ranked]
-
-    def _is_new_home(self, dead: DeadUrl, candidate: RankedCandidate, copied_trees: tuple[bytes, ...]) -> bool:
-        """Whether a candidate resembles the old page, is outside the copied trees, and is new.
-
-        Containment is not sufficient, because a moved site may have a new print page that contains all other pages.
-        """
-        traits = candidate.traits
-        if not traits.appeared or traits.is_copied or traits.resemblance < scoring.NEW_HOME_RESEMBLANCE_MIN:
-            return False
-        return not candidate.history.key.startswith(copied_trees) and not self._existed_elsewhere(
-            dead, candidate.history
-        )
 
     def _existed_elsewhere(self, dead: DeadUrl, history: UrlHistory) -> bool:
         """Whether a third URL served a candidate's first document when the old URL was last captured."""

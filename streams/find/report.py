@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from streams.find import score as scoring
-from streams.find.answer import Candidate, Evidence
+from streams.find.answer import Candidate, Copy, Evidence
+from streams.find.copies import version_of
 from streams.find.find_context import DeadUrl
 from streams.find.missing_rule import UrlHistory
 from streams.find.ranking import RankedCandidate
@@ -15,7 +16,7 @@ from streams.find.redirects import RedirectTarget
 from streams.find.rewrite_rules import Prediction
 from streams.find.trace import Trace
 from streams.timestamps import format_iso
-from streams.urls import domain_key, host_prefix
+from streams.urls import domain_key, host_prefix, key_host
 
 _FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3  # for a page folded into a larger one
 _COEXISTED_MIN, _PATH_MIN, _COSINE_MIN = 0.2, 0.3, 0.2  # weaker evidence is not reported
@@ -147,7 +148,14 @@ def _compared_candidate(
         first_seen=format_iso(pages[0].time),
         last_seen=format_iso(pages[-1].time),
         evidence=[*first_evidence, *_evidence(result, candidate)],
+        copies=[_copy(candidate, copy.history) for copy in candidate.copies],
     )
+
+
+def _copy(candidate: RankedCandidate, history: UrlHistory) -> Copy:
+    host = key_host(history.key, with_port=True)
+    is_same_host = host == key_host(candidate.history.key, with_port=True)
+    return Copy(history.pages[-1].url, None if is_same_host else host, version_of(history.key))
 
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:

@@ -1,12 +1,13 @@
 """The score that ranks candidates, and the confidence of an answer. docs/decisions/ranking.md has the reasons.
 
     score = (weighted containment + cosine + 0.1 title) x (1 - 0.85 coexisted) + 1.2 path + 0.05 appeared
-            + 0.5 url_variant - 1.5 copied_tree + 0.4 rule
+            + 0.5 url_variant - 2.5 copied_tree + 0.4 rule
 
 `coexisted` is the resemblance of the old page and the candidate while the old URL was alive. It lowers the score,
 because a page does not move to a copy that already exists. `copied_tree` is the share of living pages near the old
-page that have a copy at the same relative path near the candidate. If the whole old tree is gone, it is the share of
-the tree's missing pages whose documents are in the candidate's tree. In the score, `copied_tree` is 1 if the share is
+page that have a copy at the same relative path near the candidate. If too few pages are left for a share, it is 1 for
+the old page's path under another version number while the old tree lives on, and if rules lead to another tree, it is
+their confidence. In the score, `copied_tree` is 1 if the share is
 above one half, and 0 otherwise. `path` is the similarity of the two paths, but 0 for the old page's counterpart in
 a parallel tree, such as a translation. `url_variant` marks a new form of the old URL, such as `/x/` for `/x.html`,
 that appeared when the old URL went missing: when a page is turned into a folder, this form of its URL is its new
@@ -29,16 +30,12 @@ from typing import NamedTuple
 
 # Weights of the traits in the score.
 COEXISTED_WEIGHT, PATH_WEIGHT, TITLE_WEIGHT, APPEARED_WEIGHT = 0.85, 1.2, 0.1, 0.05
-URL_VARIANT_WEIGHT, COPIED_TREE_WEIGHT, RULE_WEIGHT = 0.5, 1.5, 0.4
+URL_VARIANT_WEIGHT, COPIED_TREE_WEIGHT, RULE_WEIGHT = 0.5, 2.5, 0.4
 SKETCH_CONTAINMENT_WEIGHT, SKETCH_PATH_WEIGHT = 1.6, 1.6
 PRIOR_CONTAINMENT_DEVIATION = 0.2  # assumed standard deviation of candidates' true containments around 0
 COPIED_TREE_ABOVE = 0.5  # a candidate with a greater `copied_tree` is in a copied tree
 MIRRORED_MIN = 0.5  # share of a candidate's neighbours that have a living counterpart near the old page
 MIRRORED_CONTENT_MAX = 0.5  # a candidate with more of the old text is not just a counterpart
-FROZEN_MIN = 0.8  # share of the pages that went missing with the old page and have a copy near a candidate
-# If a new page outside the copied trees resembles the old page at least this much, it is the new home, and identical
-# pages in those trees are mere copies.
-NEW_HOME_RESEMBLANCE_MIN = 0.4
 HOP_WEIGHT = 0.8  # weight of the score from a hop; the score from the old URL has the remaining weight
 HOP_CONFIDENCE_MIN = 0.15
 HOPS_MAX = 4

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from state.stats import HotKey, Stats
     from streams.decisions import ListedDecision
     from streams.engine.ingest import Summary
-    from streams.find.answer import Answer, Candidate
+    from streams.find.answer import Answer, Candidate, Copy
     from streams.query import Cluster, Match, Member, StoredLink, UrlCapture
 
 TITLES_READ = 20  # a title is searched for in at most this many documents of a cluster
@@ -197,7 +197,10 @@ def answer_table(answer: Answer, sweep_order: str = "") -> RenderableType:
     def row(candidate: Candidate) -> Row:
         figures = map(layout.format_share, (candidate.confidence, candidate.resemblance, candidate.containment))
         url = Text(escape_text(candidate.url), style="bold")
-        return (*figures, (candidate.first_seen or "")[:10], url), [evidence_line(candidate, details=True)]
+        return (*figures, (candidate.first_seen or "")[:10], url), [
+            evidence_line(candidate, details=True),
+            *map(_copy_line, candidate.copies),
+        ]
 
     if shown:
         columns = (">confidence", ">resemblance", ">containment", "first seen", "candidate")
@@ -287,6 +290,12 @@ def hot_table(results: Sequence[HotKey]) -> RenderableType:
 def _format_size(size_bytes: int) -> str:
     """Format a size in MB, or in kB if it is below 1 MB, so that small sizes are not shown as 0.0."""
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:,.1f} kB"
+
+
+def _copy_line(copy: Copy) -> Text:
+    labels = [f"version {copy.version}" if copy.version else "", f"on {copy.host}" if copy.host else ""]
+    label = escape_text(" ".join(["copy", *filter(None, labels)]))
+    return Text.assemble((f"{label}: ", "dim"), escape_text(copy.url))
 
 
 def _is_soft_404(candidate: Candidate) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from streams.find.batch_lru import BatchLru
-from streams.find.copies import CopyDetector, _tree_roots
+from streams.find.copies import CopyDetector, tree_roots
 from streams.find.missing_rule import SweepIndex
 from streams.urls import url_key
 
 SITE = "https://site.example"
 
 
-def test_tree_roots():
-    assert _tree_roots(b"e,x)/latest/a/b.html", b"e,x)/v1/a/b.html") == (b"e,x)/latest/", b"e,x)/v1/")
-    assert _tree_roots(b"e,x)/a/b.html", b"e,x)/a/c.html")[0] == _tree_roots(b"e,x)/a/b.html", b"e,x)/a/c.html")[1]
-    assert _tree_roots(b"e,x)/a/", b"e,y)/b/") == (b"e,x)/a/", b"e,x)/a/")
+def testtree_roots():
+    assert tree_roots(b"e,x)/latest/a/b.html", b"e,x)/v1/a/b.html") == (b"e,x)/latest/", b"e,x)/v1/")
+    assert tree_roots(b"e,x)/a/b.html", b"e,x)/a/c.html")[0] == tree_roots(b"e,x)/a/b.html", b"e,x)/a/c.html")[1]
+    assert tree_roots(b"e,x)/a/", b"e,y)/b/") == (b"e,x)/a/", b"e,x)/a/")
 
 
 def test_pages_with_equal_names_but_other_texts_are_not_copies(view, text):

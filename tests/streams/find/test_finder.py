@@ -44,6 +44,7 @@ def test_the_json_contract(view, finder, pages, text):
     assert len(answer["document"]) == 32
     assert list(answer["candidates"][0]) == [
         "url", "confidence", "resemblance", "containment", "first_seen", "last_seen", "evidence",
+        "copies",
     ]  # fmt: skip
     assert all(evidence["kind"] for evidence in answer["candidates"][0]["evidence"])
 

@@ -1,0 +1,96 @@
+"""Treat copies of one document in parallel trees as one candidate, and choose the copy in the old URL's tree.
+
+Sites keep versions, mirrors and translations of a page side by side. Copies are candidates with nearly the same
+document, or with similar documents on different hosts or under different version numbers. Of several copies, the
+best is the one that, in this order,
+
+1. lies in the tree of the old URL: `/latest/new/a` for the old URL `/latest/a`, if the other copy is `/v1/new/a`
+2. has the host and the version numbers of the old URL
+3. is predicted by a rewrite rule, learned from the moves of other pages of the old tree
+
+If copies are equal by these criteria, they stay separate candidates. Otherwise the best copy represents the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streams.find.copies import is_parallel, tree_roots, version_closeness, version_of
+from streams.find.ranking import RankedCandidate, best_first
+from streams.urls import host_prefix
+
+GROUPED_MAX = 16  # number of best candidates that are compared with each other
+SAME_EDITION_MIN = 0.8  # resemblance of copies
+OTHER_EDITION_MIN = 0.2  # resemblance of copies on different hosts or under different version numbers
+
+Resemblances = Callable[[RankedCandidate, list[RankedCandidate]], list[float]]
+
+
+def group_copies(old_key: bytes, ranked: list[RankedCandidate], resemblances: Resemblances) -> list[RankedCandidate]:
+    """Return candidates, the best first, of which each represents its copies and has their highest score.
+
+    `resemblances` compares the last document of one candidate with those of others.
+    """
+    left, groups = ranked[:GROUPED_MAX], []
+    while left:
+        leader, *others = left
+        best = _choose(old_key, leader, _find_copies(leader, others, resemblances))
+        groups.append(best)
+        grouped_keys = {best.history.key, *(copy.history.key for copy in best.copies)}
+        left = [candidate for candidate in left if candidate.history.key not in grouped_keys]
+    return best_first([*groups, *ranked[GROUPED_MAX:]])
+
+
+def _find_copies(
+    leader: RankedCandidate, others: list[RankedCandidate], resemblances: Resemblances
+) -> list[RankedCandidate]:
+    """Return the copies with the same page name or the same document; if there are none, those with other names."""
+    key, document = leader.history.key, leader.history.pages[-1].document
+    edition = _edition(key)
+    same_name, other_name = [], []
+    for other in others:
+        other_key = other.history.key
+        is_same_edition = _edition(other_key) == edition
+        if other.history.pages[-1].document == document:
+            same_name.append((other, 0.0))
+        elif is_parallel(key, other_key):
+            same_name.append((other, SAME_EDITION_MIN if is_same_edition else OTHER_EDITION_MIN))
+        elif not is_same_edition:
+            other_name.append((other, SAME_EDITION_MIN))
+    for pairs in (same_name, other_name):
+        values = resemblances(leader, [other for other, _ in pairs]) if pairs else []
+        copies = [other for (other, minimum), value in zip(pairs, values, strict=True) if value >= minimum]
+        if copies:
+            return copies
+    return []
+
+
+def _edition(key: bytes) -> tuple[bytes, str | None]:
+    return host_prefix(key), version_of(key)
+
+
+def _choose(old_key: bytes, leader: RankedCandidate, copies: list[RankedCandidate]) -> RankedCandidate:
+    """Return the best copy with the others as its copies, if they are worse by the criteria above."""
+    if not copies:
+        return leader
+    members = [leader, *copies]
+    keys = [member.history.key for member in members]
+    fitness = [
+        (
+            max(_shared_tree_length(old_key, key, other) for other in keys),
+            host_prefix(key) == host_prefix(old_key),
+            version_closeness(old_key, key),
+            member.traits.rule,
+        )
+        for key, member in zip(keys, members, strict=True)
+    ]
+    best_fitness = max(fitness)
+    best = members[fitness.index(best_fitness)]
+    worse = (member for member, fit in zip(members, fitness, strict=True) if fit < best_fitness)
+    return best._replace(score=leader.score, copies=tuple(worse))
+
+
+def _shared_tree_length(old_key: bytes, key: bytes, other: bytes) -> int:
+    """Return the length of the key prefix of the tree that contains `key`, as opposed to `other`, and the old URL."""
+    tree, _ = tree_roots(key, other)
+    return len(tree) if key != other and old_key.startswith(tree) else 0
