@@ -12,12 +12,13 @@ from streams import query
 from streams.cli.output import to_json_object
 from streams.find import Finder, possibly_missing_urls
 from streams.settings import Settings
+from streams.urls import url_key
 
 Answers = dict[str, list[str]]
 
 
 def answers(view: View, settings: Settings, *, sample_every: int = 1) -> Answers:
-    """Return all clusters and sweeps; `find` every n-th missing URL, and read the captures of every eighth of these."""
+    """Return all clusters and sweeps; `find` every n-th missing URL, and read the captures and links of every eighth of these."""
     missing = list(possibly_missing_urls(view, settings.find.soft_404_urls))
     urls = missing[::sample_every]
     lines: Answers = {"missing": missing, "sweeps": [_line(_without_times(sweep)) for sweep in view.sweeps()]}
@@ -28,6 +29,12 @@ def answers(view: View, settings: Settings, *, sample_every: int = 1) -> Answers
     ]
     lines["find"] = [answer.to_json().decode() for answer in Finder(view, settings).find_many(iter(urls))]
     lines["captures"] = [_line(to_json_object(version)) for url in urls[::8] for version in query.captures(view, url)]
+    lines["links"] = [
+        _line(link)
+        for url in urls[::8]
+        for links in (query.links_to, query.links_from)
+        for link in links(view, url_key(url))
+    ]
     lines["similar"] = list(_similar(view, settings, urls[::8]))
     return lines
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from state.codecs import capture_row, changelog_record, document_row
+from state.codecs import capture_row, changelog_record, document_row, link_chunk, link_list
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, Decision, DecisionKind
 from state.scheme import Scheme
@@ -76,6 +76,24 @@ def _payload_problem(payload: messages.DocumentPayload | None, document: bytes |
     )
 
 
+def _links_problem(page: messages.SketchedPage) -> str:
+    if page.links is None:
+        return ""
+    if problem := next(filter(None, map(_chunk_problem, page.links.chunks)), ""):
+        return problem
+    list_id = link_list.list_id(list(map(link_chunk.chunk_id, page.links.chunks)))
+    return "" if list_id == page.capture.links else "the capture names a different list of links"
+
+
+@lru_cache(maxsize=16_384)  # pages of a site share most of their chunks
+def _chunk_problem(chunk: bytes) -> str:
+    try:
+        link_chunk.decode(chunk)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 @lru_cache(maxsize=1024)  # all verify requests for a document contain the same row
 def _row_problem(document: bytes, row: bytes, bins: int) -> str:
     try:
@@ -109,6 +127,7 @@ _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
         or _capture_problem(page.capture)
         or _list_problem(page.words, _WORD_BYTES)
         or _payload_problem(page.payload, page.capture.document, scheme)
+        or _links_problem(page)
     ),
     Decision: lambda decision, _: _decision_problem(decision),
     messages.Sighting: lambda sighting, scheme: (
