@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType
 
@@ -33,6 +34,7 @@ _COMMANDS = [
 ]  # fmt: skip
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"
+_REPEAT_SECONDS = 0.05
 _OBJECTS_PER_COLLECTION = 50_000  # with Python's 700, a tenth of the time of a short query is garbage collection
 
 
@@ -89,7 +91,7 @@ def main() -> None:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(cli, {}, "lostfound", _COMPLETION_VARIABLE, instruction))
-    signal.signal(signal.SIGTERM, _terminate)
+    handle_termination()
     configure_process()
     try:
         code = run(sys.argv[1:])
@@ -117,8 +119,25 @@ def configure_process() -> None:
     os.environ["PYTHONSAFEPATH"] = "1"
 
 
+def handle_termination() -> None:
+    """Make SIGTERM raise an exception, like Ctrl-C."""
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _repeat_ignored_signal
+
+
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
     raise _Terminated
+
+
+def _repeat_ignored_signal(unraisable: sys.UnraisableHookArgs) -> None:
+    """Send a signal again that arrived in a destructor, because Python ignores exceptions there."""
+    if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    number = signal.SIGTERM if isinstance(unraisable.exc_value, _Terminated) else signal.SIGINT
+    timer = threading.Timer(_REPEAT_SECONDS, os.kill, (os.getpid(), number))
+    timer.daemon = True
+    timer.start()
 
 
 def _flush_stdout(code: int) -> int:

@@ -159,6 +159,27 @@ def test_sigterm_ends_a_command_like_an_interrupt() -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_during_a_destructor_is_not_lost(name: str) -> None:
+    code = (
+        "import os, signal, sys, time, click\n"
+        "from streams.cli import app\n"
+        "class Dying:\n"
+        "    def __del__(self):\n"
+        f"        os.kill(os.getpid(), signal.{name})\n"
+        "        time.sleep(0.01)\n"
+        "@click.command()\n"
+        "def die():\n"
+        "    Dying()\n"
+        "    time.sleep(20)\n"
+        "app.cli.add_command(die)\n"
+        "sys.argv = ['lostfound', 'die']; app.main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert result.returncode == Exit.INTERRUPTED
+    assert "Traceback" not in result.stderr
+
+
 def test_a_closed_stdout_prints_no_traceback() -> None:
     reading, writing = os.pipe()
     os.close(reading)
