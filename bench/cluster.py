@@ -43,10 +43,10 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class RunningBroker:
-    """A running broker; `pid` is None if the benchmark did not start it."""
+    """A running broker; `pid` and `data`, its folder, are None if the benchmark did not start it."""
 
-    def __init__(self, bootstrap: str, pid: int | None) -> None:
-        self.bootstrap, self.pid = bootstrap, pid
+    def __init__(self, bootstrap: str, pid: int | None, data: Path | None) -> None:
+        self.bootstrap, self.pid, self.data = bootstrap, pid, data
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds used so far, or 0 if the benchmark did not start the broker."""
@@ -66,7 +66,7 @@ def broker(folder: Path) -> Iterator[RunningBroker]:
     Raise RuntimeError if the archives are missing or the broker does not start.
     """
     if bootstrap := os.environ.get("KAFKA_BOOTSTRAP"):
-        yield RunningBroker(bootstrap, None)
+        yield RunningBroker(bootstrap, None, None)
         return
     if not (HOME / "libs" / ".complete").exists():
         raise RuntimeError(f"no Kafka archives in {HOME}: `make bench-kafka` fetches them")
@@ -74,7 +74,7 @@ def broker(folder: Path) -> Iterator[RunningBroker]:
     try:
         started.start()
         assert started.process is not None
-        yield RunningBroker(started.bootstrap, started.process.pid)
+        yield RunningBroker(started.bootstrap, started.process.pid, started.folder / "data")
     finally:
         started.kill()
 

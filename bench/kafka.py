@@ -29,6 +29,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from rich.console import Console
 
+from bench import topic_bytes
 from bench.cluster import (
     Collection,
     RunningBroker,
@@ -415,6 +416,9 @@ def measure(args: argparse.Namespace, folder: Path, log: Callable[[str], None]) 
             yield from throughput("real HTML", html)
         else:
             args.html = [write_pages(folder / "html.jsonl", args.documents // 10, html=True)]
+        if running.data is not None:
+            log("bytes on topics")
+            yield topic_bytes.row("HTML", *topic_bytes.measure(folder, running, args.partitions, args.html))
         log("two workers")
         yield compare_two_sketchers(folder, running, args.partitions, args.html, args.repeats)
         if args.query_sweeps:

@@ -103,6 +103,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     standby_replicas: Annotated[int, Meta(ge=0, le=16)]
     message_bytes_max: Annotated[int, Meta(ge=1 << 20, le=1 << 30)]
     batch_bytes_max: Annotated[int, Meta(ge=1 << 20, le=1 << 31)]
+    compression: Literal["", "gzip", "snappy", "lz4", "zstd"]
     pack_bytes: Annotated[int, Meta(ge=1024)]
     pack_pages: Annotated[int, Meta(ge=1, le=10_000)]
     take_pages: Annotated[int, Meta(ge=1, le=10_000)]

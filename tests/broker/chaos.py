@@ -18,6 +18,7 @@ from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
 from streams.kafka.wire.broker import Broker as Address
+from streams.kafka.wire.changelog_range import ChangelogRange
 from streams.kafka.wire.consumer_lag import CONSUMED_TOPICS, ConsumerLag
 from streams.kafka.wire.producer import Producer
 from streams.kafka.wire.sweep_log import SweepLog
@@ -57,11 +58,15 @@ def corpus(folder: Path, seed: int, sweep_count: int, pages: int) -> dict[str, P
 class Chaos:
     """A broker and its workers, which are restarted when they end with exit code 75, and the faults to inject."""
 
-    def __init__(self, folder: Path, seed: int, *, take_pages: int = 16) -> None:
+    def __init__(self, folder: Path, seed: int, *, take_pages: int = 16, snapshot_records: int | None = None) -> None:
+        """With `snapshot_records`, snapshots are taken after this number of records, and changelogs are trimmed."""
         self.rng = random.Random(seed)
         self.broker = Broker(folder / "broker", free_port())
         self.broker.start()
         self.collection = Collection(folder, self.broker.bootstrap, PARTITIONS, take_pages=take_pages)
+        self.trims_changelogs = snapshot_records is not None
+        if snapshot_records is not None:
+            self.collection.share_snapshots(snapshot_records)
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.names: list[str] = []
         self.publishing: list[tuple[str, Path, subprocess.Popen[bytes]]] = []
@@ -180,7 +185,27 @@ class Chaos:
             process.terminate()
         for name, process in self.workers.items():
             assert process.wait(60) in EXIT_CODES, self.log(name)
-        self.collection.run_workers(*sorted(self.workers))
+        self._run_until_idle(deadline)
+
+    def _run_until_idle(self, deadline: float) -> None:
+        """Run the workers until no messages are left.
+
+        A worker asks for a restart if another one trimmed a changelog while it was reading it.
+        """
+        waiting = sorted(self.workers)
+        running: dict[str, subprocess.Popen[bytes]] = {}
+        while waiting or running:
+            assert time.monotonic() < deadline, {name: self.log(name) for name in running}
+            running |= {name: self.collection.worker(name, "--until-idle") for name in waiting}
+            waiting = []
+            time.sleep(0.2)
+            for name, process in list(running.items()):
+                if (code := process.poll()) is not None:
+                    del running[name]
+                    assert code == 0 or (code == RESTART and self.trims_changelogs), f"{code}: {self.log(name)}"
+                    if code:
+                        self.restarts += 1
+                        waiting.append(name)
 
     def offsets(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
         """Return the committed offsets and the end offsets of all partitions, by topic."""
@@ -200,6 +225,12 @@ class Chaos:
                 return offsets, ends
 
         return asyncio.run(read_offsets())
+
+    def changelog_starts(self) -> list[int]:
+        """Return the offset of the first record of each changelog."""
+        settings = load(self.collection.config, {"kafka": {"prefix": self.collection.prefix}})
+        changelogs = ChangelogRange(Address(bootstrap=self.collection.bootstrap), settings.kafka)
+        return [offsets.start for offsets in asyncio.run(changelogs.read(range(PARTITIONS))).values()]
 
     def _check(self) -> list[str]:
         """Check every partition, and return the names of the workers that have partitions."""

@@ -14,12 +14,14 @@ from tests.broker.running import require_archives
 
 SEED = int(os.environ.get("LOSTFOUND_CHAOS_SEED", "7"))
 RANDOM_STEPS = 2
+SNAPSHOT_RECORDS = 2  # between two snapshots of a partition, so that changelogs are trimmed all the time
 
 
-@pytest.fixture
-def chaos(tmp_path: Path) -> Iterator[Chaos]:
+@pytest.fixture(params=[None, pytest.param(SNAPSHOT_RECORDS, marks=pytest.mark.long)], ids=["changelog", "snapshots"])
+def chaos(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chaos]:
+    """A cluster that keeps its changelogs, and one that trims them."""
     require_archives()
-    chaos_run = Chaos(tmp_path, SEED)
+    chaos_run = Chaos(tmp_path, SEED, snapshot_records=request.param)
     yield chaos_run
     chaos_run.close()
 
@@ -36,6 +38,8 @@ def test_answers_equal_the_embedded_engine_after_any_faults(chaos: Chaos, tmp_pa
         actual, names = chaos.answers()
         expected = embedded_answers(tmp_path / "embedded", chaos.collection.config, sweeps, names)
         assert not (report := differences(expected, actual)), "\n".join(report)
+        if chaos.trims_changelogs:
+            assert max(chaos.changelog_starts()) > 0
     except BaseException:
         print(f"\nto replay: LOSTFOUND_CHAOS_SEED={SEED} pytest {Path(__file__).name}; {faults} in {tmp_path}")
         raise

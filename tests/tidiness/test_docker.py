@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from streams.settings import load
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
@@ -74,3 +76,15 @@ def test_no_worker_listens_on_all_addresses_without_a_token() -> None:
     assert exposed
     assert all("<<: *worker" in service for service in exposed)
     assert "LOSTFOUND_TOKEN: ${LOSTFOUND_TOKEN:?" in COMPOSE.partition("\nservices:")[0]
+
+
+def test_all_workers_share_the_snapshot_folder_of_their_settings() -> None:
+    folder = load(ROOT / "docker" / "lostfound.toml").kafka.snapshot_folder
+    workers = [service for service in re.split(r"^  (?=\S)", COMPOSE, flags=re.MULTILINE) if "<<: *worker" in service]
+    assert len(workers) == 3
+    for worker in workers:
+        assert f"- snapshots:{folder}\n" in worker
+        assert "- ./lostfound.toml:/etc/lostfound.toml:ro\n" in worker
+    assert "LOSTFOUND_CONFIG: /etc/lostfound.toml\n" in COMPOSE
+    # A new volume gets the owner of the image's folder.
+    assert re.search(rf"install -d -o lostfound .*{folder}\b", DOCKERFILE)

@@ -54,6 +54,7 @@ class Producer:
             **broker.client_arguments(),
             "enable_idempotence": True,
             "acks": "all",
+            "compression_type": settings.compression or None,
             "max_batch_size": 1 << 20,
             "max_request_size": settings.message_bytes_max,
             "request_timeout_ms": _REQUEST_TIMEOUT_MS,

@@ -1,4 +1,8 @@
-"""Processes the messages of `pages`: sketches the pages and sends them to the partitions that own their URLs.
+"""Processes the messages of `pages`: sketches the pages, and writes their captures or sends them to the URLs' owners.
+
+If the worker owns the partition of a page's URL, it writes the capture itself. Otherwise, it sends the sketched page
+to the owner, in the topic `captures`. Revisits are always sent, because they must not overtake their originals, which
+may have been sent while the partition was recovering.
 
 A page is unchanged if its URL served the same bytes last time. Such a page is not sketched: a capture that refers to
 the stored document is enough. But `forget` or `sweep cancel` may delete the document at any time, and the capture
@@ -9,26 +13,27 @@ cannot restore it. A page is therefore checked and written in one step, under th
 - An earlier page of the same URL may still be waiting in the topic `captures`. This is harmless, because the result
   of the stages does not depend on the order of a URL's pages.
 - If a page is delivered twice, the same row is written twice.
-- During a rebalance, a partition may be behind its changelog, so all pages are sketched.
+- During a rebalance, a partition may be behind its changelog, so all pages are sketched and sent.
 - A worker that has not yet noticed the loss of its partition may append a changelog record, which is void, and cannot
   acknowledge the page: offsets are acknowledged only in the generation of the consumer group that delivered the
   message. The new owner therefore processes the page again.
 
-The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
-number, and Faust assigns both partitions to one worker. A page in any other partition of `pages` is always sketched.
+Both need the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same number,
+and Faust assigns both partitions to one worker. A page in any other partition of `pages` is always sketched and sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import structlog
 
 from state.model import SweepState
+from state.partition import Partition
 from state.sweep_life import is_valid_name
 from streams.engine.sketch_pool import SketchPool
 from streams.kafka.wire import page_messages, topics
@@ -54,6 +59,12 @@ class AcceptedPage(NamedTuple):
 
     page: Page
     partition: int
+
+
+OriginatingPage = tuple[SketchedPage, int]
+"""A sketched page, and the partition of `pages` from which it came."""
+ChoosePages = Callable[[Partition, Sequence[int]], dict[int, SketchedPage]]
+"""Receives a partition and indexes of pages. Returns the pages to write there, by index."""
 
 
 class PageProcessor:
@@ -113,19 +124,21 @@ class PageProcessor:
             else:
                 sweep, timed_page = accepted
                 by_sweep[sweep].append(AcceptedPage(timed_page, message.partition))
-        sketched: list[SketchedPage] = []
+        to_send: list[SketchedPage] = []
         not_pages = 0
         with self.runner.metrics.time_batch(Topic.PAGES, len(batch)):
             for sweep, pages in by_sweep.items():
                 changed = await self._write_unchanged(sweep, pages)
                 results = await self._sketch(SketchTask(sweep, [page for page, _ in changed]))
+                sketched: list[OriginatingPage] = []
                 for (_, partition), page_results in zip(changed, results, strict=True):
-                    sketched += [item for item in page_results if isinstance(item, SketchedPage)]
+                    sketched += [(item, partition) for item in page_results if isinstance(item, SketchedPage)]
                     rejected = [item for item in page_results if isinstance(item, Rejected)]
                     dead_letters += [to_dead_letter(item, partition) for item in rejected]
                     not_pages += sum(isinstance(item, NotAPage) for item in page_results)
+                to_send += await self._write_captures(sweep, sketched)
         outcome = Outcome(self.runner.context)
-        outcome.queue(sketched)
+        outcome.queue(to_send)
         await self.runner.send(outcome, dead_letters)
         self.runner.metrics.add_counts({"pages": len(batch), "not_pages": not_pages})
 
@@ -155,29 +168,53 @@ class PageProcessor:
 
     async def _write_unchanged(self, sweep: int, pages: Sequence[AcceptedPage]) -> list[AcceptedPage]:
         """Write the captures of unchanged pages (see the module docstring). Return the other pages in order."""
-        partitions, partition_count = self.runner.partitions, self.runner.context.partition_count
+
+        def find_captures(partition: Partition, indexes: Sequence[int]) -> dict[int, SketchedPage]:
+            own_pages = [pages[index].page for index in indexes]
+            last_captures = lookups.read_last_captures(partition.store, sorted({page.key for page in own_pages}))
+            captures = find_unchanged(own_pages, last_captures, sweep, self.runner.settings.policy)
+            captures_by_index = zip(indexes, captures, strict=True)
+            return {index: capture for index, capture in captures_by_index if capture is not None}
+
+        written = await self._write(sweep, [(page.key, partition) for page, partition in pages], find_captures)
+        self.runner.metrics.add_counts({"pages_not_sketched": len(written)})
+        return [page for index, page in enumerate(pages) if index not in written]
+
+    async def _write_captures(self, sweep: int, pages: Sequence[OriginatingPage]) -> list[SketchedPage]:
+        """Write the captures of sketched pages whose URLs this worker owns. Return the other pages."""
+
+        def take(_: Partition, indexes: Sequence[int]) -> dict[int, SketchedPage]:
+            return {index: pages[index][0] for index in indexes if pages[index][0].original_key is None}
+
+        written = await self._write(sweep, [(page.capture.key, partition) for page, partition in pages], take)
+        return [page for index, (page, _) in enumerate(pages) if index not in written]
+
+    async def _write(self, sweep: int, urls: Sequence[tuple[bytes, int]], choose: ChoosePages) -> set[int]:
+        """Write the pages that `choose` returns. Return their indexes.
+
+        `urls` contains each page's URL key and partition of `pages`. `choose` is called with the indexes of the pages
+        whose URL belongs to the partition with the same number, under its lock. Partitions that this worker does not
+        own, or that are recovering, are skipped.
+        """
         indexes_by_partition: defaultdict[int, list[int]] = defaultdict(list)
-        for index, (page, number) in enumerate(pages):
-            if partition_of(page.key, partition_count) == number:
+        for index, (key, number) in enumerate(urls):
+            if partition_of(key, self.runner.context.partition_count) == number:
                 indexes_by_partition[number].append(index)
-        written_indexes: set[int] = set()
-        for number, indexes in indexes_by_partition.items():
+
+        async def write_partition(number: int, indexes: Sequence[int]) -> set[int]:
+            partitions = self.runner.partitions
             async with partitions.locks[number]:
                 partition = partitions.recovered_partition(number)
                 if partition is None or not self._accepts_pages(sweep):
-                    continue
+                    return set()
                 await self.runner.claim(partition)
-                own_pages = [pages[index].page for index in indexes]
-                last_captures = lookups.read_last_captures(partition.store, sorted({page.key for page in own_pages}))
-                policy = self.runner.settings.policy
-                captures = zip(indexes, find_unchanged(own_pages, last_captures, sweep, policy), strict=True)
-                unchanged = {index: capture for index, capture in captures if capture is not None}
-                if unchanged:
-                    outcome = process_captures(partition, list(unchanged.values()), self.runner.context)
-                    outcome.counts["pages_not_sketched"] = len(unchanged)
+                if chosen := choose(partition, indexes):
+                    outcome = process_captures(partition, list(chosen.values()), self.runner.context)
                     await self.runner.commit(partition, outcome)
-                    written_indexes |= unchanged.keys()
-        return [page for index, page in enumerate(pages) if index not in written_indexes]
+                return set(chosen)
+
+        written = await asyncio.gather(*(write_partition(*item) for item in indexes_by_partition.items()))
+        return set().union(*written)
 
     async def _sketch(self, task: SketchTask) -> SketchResults:
         if not task.pages:
