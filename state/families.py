@@ -68,6 +68,16 @@ class StoreLimits(msgspec.Struct, frozen=True):
     # yet flushed to files, and adds half of this amount to its cache.
     write_buffers_mib: Limit = 256
     background_jobs: Limit = 2
+    # Removals read and write in the order of keys, so they gain little from a large cache.
+    removal_mib: Limit = 32
+
+    def for_removals(self) -> StoreLimits:
+        """Return the limits of a store that is opened only to delete from it."""
+        return msgspec.structs.replace(
+            self,
+            cache_mib=min(self.cache_mib, self.removal_mib),
+            write_buffers_mib=min(self.write_buffers_mib, self.removal_mib),
+        )
 
 
 class Storage(NamedTuple):

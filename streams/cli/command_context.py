@@ -58,13 +58,19 @@ class Context:
         return self.settings() if self.verbosity else self._load_settings()
 
     @contextmanager
-    def open_for_writing(self, *, create: bool = False) -> Iterator[tuple[Store, Settings]]:
-        """Open the local state for writing; with `create`, create it if missing. Raise StateError on failure."""
+    def open_for_writing(
+        self, *, create: bool = False, only_removals: bool = False
+    ) -> Iterator[tuple[Store, Settings]]:
+        """Open the local state for writing; with `create`, create it if missing. Raise StateError on failure.
+
+        `only_removals` limits the memory further, because removals need less of it.
+        """
         from state import meta
         from state.store import Store
 
         settings = self.settings()
-        with Store(self.data_dir, settings.store, create_if_missing=create) as store:
+        limits = settings.store.for_removals() if only_removals else settings.store
+        with Store(self.data_dir, limits, create_if_missing=create) as store:
             if create:
                 meta.claim_scheme(store, settings.scheme)
             else:
@@ -101,7 +107,7 @@ class Context:
     def open_for_deletion(self) -> Iterator[tuple[RowReader, Callable[[Changes], None]]]:
         """Yield the stored rows, and a function that commits deletions: locally, or on Kafka as a retraction."""
         if self.server is None:
-            with self.open_for_writing() as (store, _):
+            with self.open_for_writing(only_removals=True) as (store, _):
                 yield store, partial(store.write, sync=True)
             return
         client = self._worker_client(self.settings())

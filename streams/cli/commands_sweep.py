@@ -171,7 +171,7 @@ def cancel(context: Context, name: str) -> None:
     if context.server is not None:
         forgotten = context.send_sweep_event("cancel", name, forgetting.RemovalTotals)
     else:
-        with context.open_for_writing() as (store, _):
+        with context.open_for_writing(only_removals=True) as (store, _):
             sweep = _find_sweep(store, name)
             removals = forgetting.cancel_sweep(store, sweep)
             captures = sum(captures_per_host(store, sweep.number).values())

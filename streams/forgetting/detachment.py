@@ -3,7 +3,9 @@
 A removal dissolves and rebuilds the clusters of the documents that it deletes. If a large cluster lost its documents
 in many removals, it would be rebuilt by each of them. Therefore, the first of these removals is preceded by changes
 that detach all documents of the cluster that any removal of the command will delete: their edges are deleted, and the
-other documents are joined again. A detached document is a cluster of its own, so the state stays consistent.
+other documents are joined again. A detached document is a cluster of its own, so the state stays consistent. Only the
+last step, which joins the other documents, changes the whole cluster at once; memory does not grow with the number of
+edges, nor with the changes to documents that will be deleted.
 
 Only a command that is the only writer may do this. Otherwise, a page that arrives before a detached document is
 deleted could keep the document, without its edges.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 
 from state.changes import Changes
 from state.codecs import capture_row
@@ -22,7 +25,9 @@ from state.rows import RowReader
 from state.view import View
 from streams.operators import forest
 
-_EDGES_PER_COMMIT = 50_000
+_EDGES_PER_COMMIT = 20_000
+_MEMBERS_PER_COMMIT = 10_000
+_DOCUMENTS_PER_READ, _EDGES_PER_READ = 256, 64  # edges per document
 _HISTORIES_CACHED = 256
 
 
@@ -55,6 +60,9 @@ def detach(reader: RowReader, documents: Collection[bytes], doomed: DoomedDocume
 
     Each value contains the number of documents that are joined again. A cluster stays unchanged if all its doomed
     documents are in `documents`. The caller must commit the changes before it requests the next ones.
+
+    `documents` are detached last. Should a crash interrupt this, the cluster still contains some of them, so the
+    cluster is found again.
     """
     view = View(reader)
     for root in sorted(set(view.roots(sorted(documents)))):
@@ -62,34 +70,70 @@ def detach(reader: RowReader, documents: Collection[bytes], doomed: DoomedDocume
         if len(members) == 1:
             continue
         doomed_members = doomed.among(members)
-        if doomed_members <= set(documents):
+        if doomed_members.issubset(documents):
             continue  # the next removal deletes them all
-        yield from ((changes, 0) for changes in _delete_edges(reader, members, doomed_members))
+        for changes in delete_edges(reader, members, doomed_members):
+            yield changes, 0
+        detached = doomed_members.difference(documents, (root,))
+        for changes in _detach_from(root, members, detached, reader):
+            yield changes, 0
+        attached = [member for member in members if member not in detached]
         changes = Changes()
         forest.rejoin(
             reader,
             changes,
-            nodes=members,
-            memberships=[(root, member) for member in members[1:]],
-            edges=_edges(reader, [member for member in members if member not in doomed_members]),
+            nodes=attached,
+            memberships=((root, member) for member in attached if member != root),
+            edges=stored_edges(reader, (member for member in attached if member not in doomed_members)),
             deleted=(),
         )
         yield changes, len(members) - len(doomed_members)
 
 
-def _delete_edges(
-    reader: RowReader, members: Sequence[bytes], doomed_members: Collection[bytes]
+def _detach_from(
+    root: bytes, members: Sequence[bytes], detached: Collection[bytes], reader: RowReader
 ) -> Iterator[Changes]:
-    changes = Changes()
-    for a, b in _edges(reader, members):
-        if a in doomed_members or b in doomed_members:
-            changes.delete(Family.EDGES, a + b)
-        if len(changes) >= _EDGES_PER_COMMIT:
+    """Yield changes that detach members without edges from their cluster, some members at a time.
+
+    A parent is smaller than its child. In descending order, each child of a detached document therefore gets another
+    parent, or is detached, no later than the document itself.
+    """
+    for end in range(len(members), 0, -_MEMBERS_PER_COMMIT):
+        chunk = members[max(0, end - _MEMBERS_PER_COMMIT) : end]
+        changes = Changes()
+        for member, parent in zip(chunk, reader.get_many(Family.PARENTS, chunk), strict=True):
+            if member in detached:
+                changes.delete(Family.PARENTS, member)
+                changes.delete(Family.MEMBERS, root + member)
+            elif parent in detached:
+                changes.put(Family.PARENTS, member, root)
+        if changes:
             yield changes
-            changes = Changes()
+
+
+def delete_edges(reader: RowReader, members: Iterable[bytes], deleted: Collection[bytes]) -> Iterator[Changes]:
+    """Yield changes that delete the edges between members of a cluster and deleted documents, some at a time."""
+    changes, count = Changes(), 0
+    for a, b in stored_edges(reader, members):
+        if a in deleted or b in deleted:
+            changes.delete(Family.EDGES, a + b)
+            count += 1
+        if count == _EDGES_PER_COMMIT:
+            yield changes
+            changes, count = Changes(), 0
     if changes:
         yield changes
 
 
-def _edges(reader: RowReader, nodes: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    return ((row[:ID_BYTES], row[ID_BYTES:]) for node in nodes for row, _ in reader.scan(Family.EDGES, node))
+def stored_edges(reader: RowReader, documents: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the edges that are stored under documents: those to documents with larger ids.
+
+    Edges are read for many documents at a time, but a document with many edges, of which a few have most, is scanned.
+    """
+    iterator = iter(documents)
+    while chunk := list(islice(iterator, _DOCUMENTS_PER_READ)):
+        for document, keys in zip(chunk, reader.keys_under(Family.EDGES, chunk, _EDGES_PER_READ), strict=True):
+            yield from ((key[:ID_BYTES], key[ID_BYTES:]) for key in keys)
+            if len(keys) == _EDGES_PER_READ:
+                others = islice(reader.scan(Family.EDGES, document, keys[-1]), 1, None)
+                yield from ((key[:ID_BYTES], key[ID_BYTES:]) for key, _ in others)

@@ -25,7 +25,8 @@ from state.rows import RowReader
 from state.scheme import Scheme
 from state.view import View
 from streams.forgetting.bucket_refill import remove_postings
-from streams.forgetting.detachment import DoomedDocuments, detach
+from streams.forgetting.deferral import DeferredClusters, delete_edges_of_missing, missing_documents
+from streams.forgetting.detachment import DoomedDocuments, detach, stored_edges
 from streams.forgetting.link_removal import delete_links
 from streams.forgetting.remaining_text import RemainingTexts
 from streams.forgetting.word_index import AffectedDocument, StaleEntryFinder, captures_elsewhere
@@ -33,7 +34,8 @@ from streams.operators import forest
 from streams.sketch.index_terms import sample_entries
 from streams.urls import host_prefix
 
-CAPTURES_PER_REMOVAL = 2_000
+CAPTURES_PER_REMOVAL = 1_000
+_ALL = 1 << 62  # rows
 
 
 class Removal(msgspec.Struct, frozen=True):
@@ -78,7 +80,7 @@ def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = T
     view = View(reader)
     captures = [
         capture
-        for key in view.locations([document], limit=1 << 62)[0]  # all locations
+        for key in view.locations([document], limit=_ALL)[0]
         for capture in view.captures(key)
         if capture.document == document
     ]
@@ -89,8 +91,7 @@ def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = T
 def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
     """Remove the captures of a URL key, the documents that have no other capture, and the decision about the URL.
 
-    After a crash, call it again to resume; otherwise, `finish_cancelling` resumes. Unless the caller is the only
-    writer, everything is removed in one removal.
+    After a crash, call it again to resume. If the caller is the only writer, `finish_cancelling` also resumes.
     """
     yield from _finish_sweeps(reader, only_writer=only_writer)
     interrupted_key = meta.url_to_forget(reader)
@@ -99,8 +100,10 @@ def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> It
     if only_writer:
         yield from _forget_in_parts(reader, key)
     else:
-        removal = _remove(reader, View(reader).captures(key), _entry_finder(reader, key), only_writer=False)
-        yield _with_decision(reader, key, removal)
+        scan = reader.scan(Family.CAPTURES, capture_row.history_prefix(key))
+        captures = (capture_row.decode(*row) for row in scan)
+        yield from _remove_beside_writers(reader, captures, _entry_finder(reader, key))
+        yield _with_decision(reader, key, Removal(Changes()))
 
 
 def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
@@ -150,14 +153,15 @@ def cancel_sweep(reader: RowReader, sweep: Sweep, *, only_writer: bool = True) -
     sweep = sweeps.begin_cancel(sweep, changes)
     if changes:
         yield Removal(changes)
-    start = b""
     entry_finder = StaleEntryFinder(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
-    doomed = DoomedDocuments(reader, lambda capture: capture.sweep != sweep.number)
-    while captures := _next_captures(reader, sweep.number, start):
-        start = capture_row.key_of(captures[-1])
-        if only_writer:
+    if only_writer:
+        start, doomed = b"", DoomedDocuments(reader, lambda capture: capture.sweep != sweep.number)
+        while captures := list(islice(_captures_of_sweep(reader, sweep.number, start), CAPTURES_PER_REMOVAL)):
+            start = capture_row.key_of(captures[-1])
             yield from _detach(reader, captures, doomed)
-        yield _remove(reader, captures, entry_finder, only_writer=only_writer)
+            yield _remove(reader, captures, entry_finder)
+    else:
+        yield from _remove_beside_writers(reader, _captures_of_sweep(reader, sweep.number), entry_finder)
     changes = Changes()
     sweeps.finish_cancel(reader, sweep, changes)
     yield Removal(changes)
@@ -191,10 +195,25 @@ def _detach(reader: RowReader, captures: Sequence[Capture], doomed: DoomedDocume
         yield Removal(changes, rejoined=rejoined)
 
 
-def _next_captures(reader: RowReader, sweep: int, start: bytes) -> list[Capture]:
-    """Return the next captures of a sweep, starting at the row key `start`."""
+def _captures_of_sweep(reader: RowReader, sweep: int, start: bytes = b"") -> Iterator[Capture]:
+    """Yield the captures of a sweep, starting at the row key `start`."""
     rows = (row for row in reader.scan(Family.CAPTURES, start=start) if capture_row.decode_key(row[0])[1] == sweep)
-    return [capture_row.decode(*row) for row in islice(rows, CAPTURES_PER_REMOVAL)]
+    return (capture_row.decode(*row) for row in rows)
+
+
+def _remove_beside_writers(
+    reader: RowReader, captures: Iterator[Capture], entry_finder: StaleEntryFinder
+) -> Iterator[Removal]:
+    """Remove captures in removals of limited size, while pages arrive. The last ones rebuild the large clusters."""
+    clusters = DeferredClusters(reader)
+    while part := list(islice(captures, CAPTURES_PER_REMOVAL)):
+        removable = clusters.keep_captures(part)
+        yield _remove(reader, removable, entry_finder, only_writer=False, deferred=clusters.roots)
+    for start in range(0, len(clusters.captures), CAPTURES_PER_REMOVAL):
+        part = clusters.captures[start : start + CAPTURES_PER_REMOVAL]
+        for changes in delete_edges_of_missing(reader, {capture.document for capture in part if capture.document}):
+            yield Removal(changes)
+        yield _remove(reader, part, entry_finder, only_writer=False)
 
 
 def _remove(
@@ -204,10 +223,12 @@ def _remove(
     must_delete: Collection[bytes] = (),
     *,
     only_writer: bool = True,
+    deferred: Collection[bytes] = (),
 ) -> Removal:
     """Remove captures, the locations and documents that have no other captures, and all of `must_delete`.
 
-    Links are removed here only for the only writer: on Kafka, the owner of the captures removes them.
+    The clusters with the roots `deferred` are not rebuilt. Links are removed here only for the only writer: on Kafka,
+    the owner of the captures removes them.
     """
     changes = Changes()
     captures_by_document: dict[bytes, list[Capture]] = {document: [] for document in must_delete}
@@ -223,7 +244,8 @@ def _remove(
     _delete_rows(reader, changes, deleted)
     remove_postings(reader, changes, deleted, scheme)
     changes.delete_all(Family.WORDS, entry_finder.find(affected))
-    rejoined = _rejoin(reader, changes, deleted)
+    removed_documents = deleted if only_writer else captures_by_document
+    rejoined = _rejoin(reader, changes, removed_documents, deleted, deferred, only_writer=only_writer)
     counters = Counter(meta.counters(reader))
     counters.update(documents=-len(deleted), documents_forgotten=len(deleted))
     meta.put_counters(changes, dict(counters))
@@ -370,12 +392,28 @@ def _delete_rows(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sk
         changes.delete_all(Family.SAMPLES, {samples[i : i + 4] + prefix for i in range(0, len(samples), 4)})
 
 
-def _rejoin(reader: RowReader, changes: Changes, deleted: Collection[bytes]) -> int:
-    """Rebuild the components of deleted documents. Return the number of remaining documents in the components."""
+def _rejoin(
+    reader: RowReader,
+    changes: Changes,
+    documents: Iterable[bytes],
+    deleted: Collection[bytes],
+    deferred: Collection[bytes],
+    *,
+    only_writer: bool,
+) -> int:
+    """Rebuild the components of `documents` from which documents are deleted, now or by an earlier removal.
+
+    Return the number of remaining documents in the components.
+    """
     view = View(reader)
-    components = {root: view.members(root) for root in {view.root(document) for document in deleted}}
+    roots = sorted(set(view.roots(sorted(documents))).difference(deferred))
+    components = dict(zip(roots, view.some_members(roots, _ALL), strict=True))
+    if not only_writer:
+        missing = missing_documents(reader, chain.from_iterable(components.values()))
+        deleted = missing.union(deleted)
+        components = {root: members for root, members in components.items() if not deleted.isdisjoint(members)}
     nodes = [node for members in components.values() for node in members]
     memberships = [(root, member) for root, members in components.items() for member in members if member != root]
-    edges = [(row[:ID_BYTES], row[ID_BYTES:]) for node in nodes for row, _ in reader.scan(Family.EDGES, node)]
+    edges = stored_edges(reader, nodes)
     forest.rejoin(reader, changes, nodes=nodes, memberships=memberships, edges=edges, deleted=deleted)
-    return len(set(nodes) - set(deleted))
+    return len(set(nodes).difference(deleted))

@@ -120,17 +120,17 @@ def rejoin(
     """Dissolve components, and join the remaining documents by the edges between them.
 
     A union-find cannot undo a union, so whole components are rebuilt. Pass all their nodes, all their (root, member)
-    pairs as `memberships`, and all their edges.
+    pairs as `memberships`, and all their edges, of which only those that join two sets are kept in memory.
     """
     for node in nodes:
         changes.delete(Family.PARENTS, node)
     for root, member in memberships:
         changes.delete(Family.MEMBERS, root + member)
-    unions = []
+    unions, sets = [], DisjointSets[bytes]()
     for a, b in edges:
         if a in deleted or b in deleted:
             changes.delete(Family.EDGES, a + b)
-        else:
+        elif sets.union(a, b):
             unions.append(union(a, b))
     join_all(reader, unions, changes)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from itertools import groupby
 from typing import Any
+from unittest.mock import patch
 
 from state import meta, sweeps
 from state.changes import Changes, merge
@@ -17,6 +18,7 @@ from state.model import ID_BYTES, Decision, Sweep, SweepState
 from state.scheme import Scheme
 from streams import forgetting
 from streams.engine.embedded import Engine
+from streams.forgetting import deferral, removal
 from streams.kafka.rows.row_query import RowQuery, run_query
 from streams.kafka.rows.sharded_store import ShardedStore
 from streams.operators import join
@@ -189,8 +191,13 @@ def _cancel(simulation: Simulation, victim: int) -> None:
         partition_count=len(partitions),
         read_sweep_rows=dict,
     )
-    removals = forgetting.cancel_sweep(store, _sweep(victim), only_writer=False)
-    forgetting.commit_removals(removals, lambda changes: simulation.retract(store.divide(changes)))
+    rng = simulation.rng
+    with (
+        patch.object(removal, "CAPTURES_PER_REMOVAL", rng.choice([1, 3, 1_000])),
+        patch.object(deferral, "LARGE_CLUSTER_MEMBERS", rng.choice([1, 4, 32])),
+    ):
+        removals = forgetting.cancel_sweep(store, _sweep(victim), only_writer=False)
+        forgetting.commit_removals(removals, lambda changes: simulation.retract(store.divide(changes)))
 
 
 @replayable

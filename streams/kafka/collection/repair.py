@@ -25,6 +25,7 @@ from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES
 from state.rows import RowReader
 from state.view import View
+from streams.forgetting.deferral import missing_documents
 from streams.kafka.wire.packed_messages import Retraction, Topic
 from streams.operators import forest
 
@@ -152,4 +153,6 @@ def _read_component(store: RowReader, start_documents: Collection[bytes], delete
     ordered = sorted(deleted)
     rows_of_deleted = store.get_many(Family.DOCUMENTS, ordered)
     still_deleted = {document for document, row in zip(ordered, rows_of_deleted, strict=True) if row is None}
+    # Earlier removals of the same command may have deleted documents without changing the cluster.
+    still_deleted |= missing_documents(store, sorted(roots.keys() - deleted))
     return _Component(still_deleted, roots, members, edges)
