@@ -24,7 +24,7 @@ from streams.kafka.wire.producer import Producer
 from streams.kafka.wire.sweep_log import SweepLog
 from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import load
-from tests.broker.answers import Answers, answers
+from tests.broker.answers import Answers, answers, row_digests
 from tests.broker.running import ROOT, Broker, Collection, free_port, sharded_store
 from tests.samples import NOW, jsonl, page, variant, words
 
@@ -58,10 +58,12 @@ def corpus(folder: Path, seed: int, sweep_count: int, pages: int) -> dict[str, P
 class Chaos:
     """A broker and its workers, which are restarted when they end with exit code 75, and the faults to inject."""
 
+    steps: Sequence[str] = STEPS
+
     def __init__(self, folder: Path, seed: int, *, take_pages: int = 16, snapshot_records: int | None = None) -> None:
         """With `snapshot_records`, snapshots are taken after this number of records, and changelogs are trimmed."""
         self.rng = random.Random(seed)
-        self.broker = Broker(folder / "broker", free_port())
+        self.broker = self.make_broker(folder)
         self.broker.start()
         self.collection = Collection(folder, self.broker.bootstrap, PARTITIONS, take_pages=take_pages)
         self.trims_changelogs = snapshot_records is not None
@@ -75,6 +77,24 @@ class Chaos:
         self.bag: list[str] = []
         for _ in range(WORKERS[0]):
             self.add()
+
+    def make_broker(self, folder: Path) -> Broker:
+        return Broker(folder / "broker", free_port())
+
+    def start_worker(self, name: str) -> subprocess.Popen[bytes]:
+        return self.collection.worker(name)
+
+    def faults(self) -> dict[str, Callable[[], None]]:
+        """Return the faults to inject, by name."""
+        return {
+            "kill": self.kill,
+            "stop": self.stop,
+            "freeze": self.freeze,
+            "add": self.add,
+            "broker": self.restart_broker,
+            "wipe": self.wipe,
+            "twice": self.publish_again,
+        }
 
     def publish(self, name: str, path: Path) -> None:
         """Start to publish a sweep."""
@@ -91,20 +111,20 @@ class Chaos:
         if len(self.workers) < WORKERS[1]:
             name = f"w{len(self.names)}"
             self.names.append(name)
-            self.workers[name] = self.collection.worker(name)
+            self.workers[name] = self.start_worker(name)
 
     def kill(self) -> None:
         """Kill a worker, and restart it with its folder."""
         name = self.rng.choice(sorted(self.workers))
         self._kill(name)
-        self.workers[name] = self.collection.worker(name)
+        self.workers[name] = self.start_worker(name)
 
     def wipe(self) -> None:
         """Kill a worker, delete its folder, and restart it."""
         name = self.rng.choice(sorted(self.workers))
         self._kill(name)
         shutil.rmtree(self.collection.folder / name, ignore_errors=True)
-        self.workers[name] = self.collection.worker(name)
+        self.workers[name] = self.start_worker(name)
 
     def _kill(self, name: str) -> None:
         self.workers[name].send_signal(signal.SIGKILL)
@@ -139,20 +159,11 @@ class Chaos:
 
     def step(self, name: str | None = None) -> str:
         """Inject one fault and return its name."""
-        faults: dict[str, Callable[[], None]] = {
-            "kill": self.kill,
-            "stop": self.stop,
-            "freeze": self.freeze,
-            "add": self.add,
-            "broker": self.restart_broker,
-            "wipe": self.wipe,
-            "twice": self.publish_again,
-        }
         if name is None:
             # From a shuffled bag, so that every fault happens before any of them happens often.
-            self.bag = self.bag or self.rng.sample(STEPS, len(STEPS))
+            self.bag = self.bag or self.rng.sample(self.steps, len(self.steps))
             name = self.bag.pop()
-        faults[name]()
+        self.faults()[name]()
         self.restart_failed()
         return name
 
@@ -162,7 +173,7 @@ class Chaos:
             if (code := process.poll()) is not None:
                 assert code == RESTART or "cannot be reached" in self.log(name), f"{code}: {self.log(name)}"
                 self.restarts += 1
-                self.workers[name] = self.collection.worker(name)
+                self.workers[name] = self.start_worker(name)
         for publication in list(self.publishing):
             name, path, process = publication
             if (code := process.poll()) is not None:
@@ -217,7 +228,7 @@ class Chaos:
             ) as lag:
                 ends = {topic.value: await lag.end_offsets(topic) for topic in CONSUMED_TOPICS}
                 committed = await lag.committed_offsets()
-                offsets = {topic: [0] * PARTITIONS for topic in ends}
+                offsets = {topic: [0] * len(ends[topic]) for topic in ends}
                 for partition, offset in committed.items():
                     name = partition.topic.removeprefix(f"{self.collection.prefix}-")
                     if name in offsets:
@@ -248,7 +259,7 @@ class Chaos:
         names = self._check()
         with self.collection.folders(*names) as stores:
             view = View(sharded_store(stores, settings.scheme, rows))
-            return answers(view, settings, sample_every=sample_every), sweep_names
+            return answers(view, settings, sample_every=sample_every) | row_digests(view.store), sweep_names
 
     async def _sweep_rows(self) -> dict[bytes, bytes]:
         settings = load(self.collection.config, {"kafka": {"prefix": self.collection.prefix}})
@@ -272,7 +283,7 @@ def embedded_answers(
     with Store(folder) as store:
         for name in names:
             ingest(store, settings, [str(paths[name])], name, now=NOW)
-        return answers(View(store), settings, sample_every=sample_every)
+        return answers(View(store), settings, sample_every=sample_every) | row_digests(store)
 
 
 def run(chaos: Chaos, paths: dict[str, Path], steps: Sequence[str | None]) -> Iterator[str]:

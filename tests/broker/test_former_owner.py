@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -132,23 +133,30 @@ def test_a_worker_that_reads_the_sweep_log_late_gives_no_old_answers(
 ) -> None:
     """Its partitions are current, and it is ready, but one of its connections to the broker is lost."""
     collection, proxy = proxied
-    sweeps = corpus(tmp_path / "corpus", 4, sweep_count=2, pages=40)
+    sweeps = corpus(tmp_path / "corpus", 4, sweep_count=3, pages=40)
     direct, collection.bootstrap = collection.bootstrap, f"127.0.0.1:{proxy.port}"
     (late_url,) = collection.serve_all(["late"])
     collection.bootstrap = direct
     (url,) = collection.serve_all(["other"])
     wait_for(lambda: active_partitions(url) > 0 and status_of(late_url) == 200)
+
+    def sweep_states() -> list[str]:
+        lines = collection.run_until_success("sweep", "list", "--json", "--server", url).splitlines()
+        return [json.loads(line)["state"] for line in lines]
+
     collection("publish", sweeps["s0"], "--sweep", "s0")
-    settle(url, 1)
+    collection("publish", sweeps["s1"], "--sweep", "s1", "--keep-open")
+    collection("publish", sweeps["s2"], "--sweep", "s2")
+    wait_for(lambda: sweep_states() == ["committed", "open", "committed"])  # all pages are processed
     assert "sweep committed" in (collection.folder / "other.log").read_text(), "only the other worker commits sweeps"
 
     proxy.lose_fetches(f"{collection.prefix}-sweeps")
-    collection("publish", sweeps["s1"], "--sweep", "s1")
-    settle(url, 2)
-    expected = collection.run("find", "--missing", "--json", "--server", url)
+    collection.run("sweep", "commit", "s1", "--server", url)
+    wait_for(lambda: sweep_states() == ["committed"] * 3)
     assert status_of(late_url) == 200
     assert "could not read the sweep log" in collection.run("find", "--missing", "--server", late_url, code=4)
     proxy.lose_fetches(None)
+    expected = collection.run("find", "--missing", "--json", "--server", url)
     assert expected
     assert collection.run_until_success("find", "--missing", "--json", "--server", late_url) == expected
 

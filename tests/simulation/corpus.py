@@ -14,9 +14,10 @@ from state.codecs import document_row, link_chunk, link_list
 from state.codecs.text_row import TextCodec
 from state.model import Capture, Decision, DecisionKind, DocumentRow, Link
 from state.scheme import Scheme
-from streams.operators.messages import DocumentPayload, LinkPayload, SketchedPage
+from streams.operators.messages import DocumentPayload, SketchedPage
 from streams.sketch import sketcher as sketching
 from streams.sketch.index_terms import sample_entries, word_entries
+from streams.sketch.links import LinkPayload
 from streams.urls import url_key
 
 # Few rows per band: similar and dissimilar pairs collide, but only in some bands.

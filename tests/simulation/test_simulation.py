@@ -84,7 +84,7 @@ def count_repeated_captures(patch: pytest.MonkeyPatch) -> None:
     def count_puts(_: Partition, changes: Changes) -> dict[int, Counter[bytes]]:
         counts: dict[int, Counter[bytes]] = {}
         for row_key in changes.puts.get(Family.CAPTURES, ()):
-            url_key, sweep, *_ = capture_row.decode_key(row_key)
+            url_key, sweep, _time, _tiebreaker = capture_row.decode_key(row_key)
             counts.setdefault(sweep, Counter())[host_prefix(url_key)] += 1
         return counts
 

@@ -119,6 +119,10 @@ class SweepTable:
         matches = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
         return next(matches, None)
 
+    def is_released(self, name: str) -> bool:
+        """Return whether sweeps with this name exist, and all of them are cancelled."""
+        return self.find(name) is None and any(sweep.name == name for sweep in self.sweeps.values())
+
     @property
     def unpublished_sweep(self) -> Sweep | None:
         """The last committed sweep if its moves are not published yet, or None. Older moves are outdated."""

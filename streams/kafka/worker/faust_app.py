@@ -42,6 +42,7 @@ class App(faust.App):
         self.page_processor, self.runner, self.snapshots = page_processor, page_processor.runner, snapshots
         self.session = Session(self.runner.settings.kafka.session_seconds)
         super().__init__(name, **settings)
+        page_processor.membership = self.membership
         self._refusal: StateIncompatible | None = None
         self._refused = asyncio.Event()
 
@@ -57,6 +58,10 @@ class App(faust.App):
     def ready(self) -> bool:
         """Whether partitions are assigned and recovered."""
         return not self.rebalancing and bool(self.tables.actives_ready)
+
+    def membership(self) -> int | None:
+        """Return the generation of the consumer group in which this worker is a member, or None if it may not be."""
+        return self.consumer_generation_id if self.session.is_alive else None
 
     def waiting_messages(self) -> dict[str, int]:
         """Count the assigned partitions' unacknowledged messages by topic; return {} before the consumer starts."""

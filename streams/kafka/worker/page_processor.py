@@ -73,6 +73,8 @@ class PageProcessor:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         settings = runner.settings
+        self.membership: Callable[[], int | None] = lambda: 0  # see `App.membership`
+        self._membership_at_start: int | None = None
         self._kafka = settings.kafka
         self._read_limits = ReadLimits.from_settings(settings)
         self._executor = ThreadPoolExecutor(1, "sketch")  # one thread, because sketching reuses its scratch memory
@@ -84,6 +86,7 @@ class PageProcessor:
 
         Raise StateIncompatible, and process nothing, if a message was sent by a newer version.
         """
+        self._membership_at_start = self.membership()
         await self.runner.refuse_newer(Topic.PAGES, batch)
         # A page names its sweep. If the name was released by a cancellation and is used again, a worker that reads
         # the sweep log late would take the page for one of the cancelled sweep, and drop it.
@@ -156,11 +159,21 @@ class PageProcessor:
             )
         name = sweep_name or self._kafka.default_sweep
         if is_valid_name(name):
+            if self.runner.sweep_log.table.is_released(name):
+                self._check_membership()
             number = await self.runner.sweep_log.get_or_open(name)
             if self._accepts_pages(number):
                 opened_time = self.runner.sweep_log.table.sweeps[number].opened_time
                 return number, with_default_time(page, opened_time if message_time == NO_TIMESTAMP else message_time)
         return Rejected("bad_sweep", f"{name[:200]!r} is not a sweep that accepts pages", page.origin, page.url)
+
+    def _check_membership(self) -> None:
+        """Raise RuntimeError if the partitions may have been reassigned since the batch began.
+
+        A former owner that continues after a sweep was cancelled would open a sweep with the old pages.
+        """
+        if self._membership_at_start is None or self._membership_at_start != self.membership():
+            raise RuntimeError("another worker may have processed these pages of a cancelled sweep")
 
     def _accepts_pages(self, sweep: int) -> bool:
         """Return whether a sweep is open, or is committed, which still allows late pages."""

@@ -262,3 +262,18 @@ def test_a_page_belongs_to_the_sweep_that_was_open_when_it_was_sent(pages: PageP
     process(pages, message())
     rows = pages.runner.partitions.open(OWNER).store.scan(Family.CAPTURES)
     assert [capture_row.decode(*row).sweep for row in rows] == [3]
+
+
+@pytest.mark.parametrize("memberships", [[None, None], [None, 2], [1, None], [1, 2]])
+def test_a_former_owner_opens_no_sweep_with_pages_of_a_cancelled_one(
+    pages: PageProcessor, memberships: list[int | None]
+) -> None:
+    """Neither if its session ended before the batch, nor if the partitions were reassigned during the batch."""
+    generations = iter(memberships)
+    pages.membership = lambda: next(generations)
+    with pytest.raises(RuntimeError, match="cancelled sweep"):
+        process(pages, message(crawl="gone"))
+    assert pages.runner.sweep_log.table.find("gone") is None
+    pages.membership = lambda: 2
+    process(pages, message(crawl="gone"))
+    assert [sweep.number for sweep in pages.runner.sweep_log.table.sweeps.values() if sweep.name == "gone"] == [2, 3]
