@@ -108,7 +108,10 @@ def _merge(
     chunks: Mapping[bytes, Sequence[Link]],
     sweep_names: Mapping[int, str],
 ) -> Iterator[StoredLink]:
-    """Yield each link of a page's captures once, with the first and the last capture that have it."""
+    """Yield each link of a page's captures once, with the first and the last capture that have it.
+
+    The flags are those of the last capture.
+    """
     seen_lists: dict[bytes, _Seen] = {}
     for capture in captures:
         seen_lists.setdefault(capture.links, _Seen(capture, capture)).last = capture
@@ -120,9 +123,11 @@ def _merge(
                 if statement not in seen:
                     seen[statement] = (link, _Seen(span.first, span.last))
                     continue
-                known = seen[statement][1]
+                known_link, known = seen[statement]
+                if _order(known.last) < _order(span.last):
+                    known_link, known.last = link, span.last
                 known.first = min(known.first, span.first, key=_order)
-                known.last = max(known.last, span.last, key=_order)
+                seen[statement] = (known_link, known)
     for link, span in seen.values():
         yield StoredLink(
             source=span.last.url,

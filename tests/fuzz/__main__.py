@@ -24,13 +24,14 @@ import msgspec
 import numpy as np
 import zstandard
 
-from state.codecs import capture_row, document_row, edge_row, posting_list, text_row
-from state.model import Capture, DocumentRow, Edge, Sketch
+from state.codecs import capture_row, document_row, edge_row, link_chunk, link_list, posting_list, text_row
+from state.model import Capture, DocumentRow, Edge, Link, Sketch
 from streams.errors import BadUrl
 from streams.page import REJECTION_REASONS, Page
 from streams.readers.dispatch import read
 from streams.readers.position import Position
 from streams.readers.read_limits import ReadLimits
+from streams.sketch.links import LinkExtractor
 from streams.urls import directory_prefix, domain_ranges, key_url, path_words, url_key
 
 SECONDS_MAX = 10.0  # per input of a few kilobytes
@@ -206,6 +207,8 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[bytes, ...]]] = {
     "capture": (capture_row.decode, (capture_row.key_of(A_CAPTURE), capture_row.encode(A_CAPTURE))),
     "document": (document_row.decode, (b"d" * 16, document_row.encode(DocumentRow(A_SKETCH, 1577934245000)))),
     "edge": (edge_row.decode, AN_EDGE),
+    "link chunk": (link_chunk.decode, (link_chunk.encode([Link(target=b"org,a)/x", anchor="An anchor")] * 3),)),
+    "link list": (link_list.decode, (link_list.encode([b"chunk_id"] * 3),)),
     "posting": (posting_list.decode, (posting_list.encode([b"abcde", b"fghij"]),)),
     "text": (TEXTS.decode, (TEXTS.encode("A title", "a text " * 20),)),
 }
@@ -221,7 +224,27 @@ def check_codecs(chance: random.Random) -> str:
     return f"{name} decoded"
 
 
-TARGETS = {"readers": check_readers, "urls": check_urls, "codecs": check_codecs}
+LINKS = (
+    b"""<base href='/b/'><link rel=canonical href="/c"><!-- <a href=/no> --><nav><a href="../d" rel=nofollow>D</a></nav>"""
+    b"""<a href='?q#f'><img alt="An image"></a><area href=//e.org/ alt=E><script>"<a href=/no>"</script><a href=f>F"""
+)
+LINK_EXTRACTOR = LinkExtractor(links_max=50, anchor_chars_max=20)
+
+
+def check_links(chance: random.Random) -> str:
+    """Extract the links of a damaged page, with the caches of earlier pages and without."""
+    markup, url = damage(LINKS, chance).decode("utf-8", "replace"), "https://a.org/g/p"
+    payload = LINK_EXTRACTOR.from_html(markup, url, url_key(url), is_short=True)
+    assert payload == LinkExtractor(links_max=50, anchor_chars_max=20).from_html(
+        markup, url, url_key(url), is_short=True
+    )
+    links = [link for chunk in payload.chunks for link in link_chunk.decode(chunk)] if payload else []
+    assert len(links) <= 51  # with a redirect
+    assert all(len(link.anchor) <= 20 and key_url(link.target) for link in links)
+    return "links" if links else "no links"
+
+
+TARGETS = {"readers": check_readers, "urls": check_urls, "codecs": check_codecs, "links": check_links}
 
 
 def run(target: str, number: int) -> str:
