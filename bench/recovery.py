@@ -34,14 +34,14 @@ class RecordingStore(Store):
         super().write(changes, sync=sync)
 
 
-def recovery(documents: int) -> dict[str, Any]:
+def recovery(documents: int, words: int) -> dict[str, Any]:
     """Ingest pages, then recover them from their changelog and from a snapshot."""
     settings = one_process_settings()
     replay, take, restore = Stopwatch(), Stopwatch(), Stopwatch()
     records: list[bytes] = []
     with temporary_folder() as folder:
         warm_up(folder, settings)
-        pages = write_pages(folder / "pages.jsonl", documents)
+        pages = write_pages(folder / "pages.jsonl", documents, words_median=words)
         with RecordingStore(folder / "state", records, settings.kafka.pack_bytes) as store:
             ingest_file(store, settings, pages, "sweep")
         with replay.running():
@@ -73,7 +73,9 @@ def recovery(documents: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare the recovery from a changelog with that from a snapshot.")
     parser.add_argument("--documents", type=int, default=100_000)
-    print(json.dumps(recovery(parser.parse_args().documents), indent=2))
+    parser.add_argument("--words", type=int, default=300, help="median words per document")
+    args = parser.parse_args()
+    print(json.dumps(recovery(args.documents, args.words), indent=2))
 
 
 if __name__ == "__main__":

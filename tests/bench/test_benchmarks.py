@@ -54,7 +54,7 @@ def test_the_engine_is_measured_over_sweeps() -> None:
 
 
 def test_recovery_is_measured_from_a_changelog_and_from_a_snapshot() -> None:
-    figures = recovery.recovery(50)
+    figures = recovery.recovery(50, words=60)
     assert figures["changelog_records"] > 0
     assert figures["snapshot_bytes"] > 0
     assert all(figures[name]["seconds"] > 0 for name in ("replay", "take", "restore"))
