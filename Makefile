@@ -84,7 +84,7 @@ bench-kafka: $(STAMPS)/bench $(BROKER)/libs/.complete
 bench-scale: $(STAMPS)/bench
 	@$(BIN)/python -m bench.scale
 
-## make soak         100 kills during ingest, 1,000 simulated interleavings
+## make soak         200 kills during ingest, forget and cancel, 1,000 simulated interleavings
 soak: test-setup
 	@$(PYTEST) -m long --timeout 0
 

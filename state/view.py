@@ -75,6 +75,10 @@ class View:
         """Return all captures of one URL, in order of sweep and time."""
         return self._decode_visible(self.store.scan(Family.CAPTURES, capture_row.history_prefix(key)))
 
+    def has_captures(self, key: bytes) -> bool:
+        """Return whether a URL has captures, without reading all of them."""
+        return next(self.all_captures(capture_row.history_prefix(key)), None) is not None
+
     def histories(self, keys: list[bytes]) -> list[list[Capture]]:
         """Return the captures of many URLs, like `captures`."""
         histories = self.store.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])

@@ -250,7 +250,7 @@ def _known_url(view: View, settings: Settings, name: str) -> str:
     from streams.tracking_parameters import known_key
     from streams.urls import url_key
 
-    if "://" not in name or view.captures(key := url_key(name)):
+    if "://" not in name or view.has_captures(key := url_key(name)):
         return name
     other_key = known_key(view, key, settings.find.tracking_parameters)
     if other_key is None:

@@ -94,6 +94,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
     if query_row is None:
         return []
     comparisons = sketcher.compare_with_each(query_row.sketch, [row.sketch for row in rows])
+    occurrences = read_occurrences(view, rows, urls_max)
     results = []
     for index in np.argsort(-comparisons.resemblance, kind="stable").tolist():
         row, comparison = rows[index], comparisons.comparison(index)
@@ -104,7 +105,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
                 containment=comparison.containment,
                 contained=comparison.contained,
                 title=view.title(row.sketch.document),
-                **read_occurrences(view, row, urls_max)._asdict(),
+                **occurrences[index]._asdict(),
             )
         )
     return results

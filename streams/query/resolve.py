@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from state.codecs import capture_row
 from state.model import ID_BYTES, PREFIX_BYTES
 from state.view import View
 from streams.errors import InputError, NotFound
@@ -19,11 +20,14 @@ def resolve(view: View, name: str) -> bytes:
     Raise NotFound if no document matches, and InputError if several match or `name` is neither a URL nor an id.
     """
     if "://" in name:
-        documents = [capture.document for capture in view.captures(url_key(name)) if capture.document]
-        if not documents:
+        captures = view.all_captures(capture_row.history_prefix(url_key(name)))  # can be too many for a list
+        last_document = None
+        for capture in captures:
+            last_document = capture.document or last_document
+        if last_document is None:
             hint = "`lostfound find URL` shows what happened to the page"
             raise NotFound(f"no capture of {name} has a document", hint)
-        return documents[-1]
+        return last_document
     if not _ID.fullmatch(name):
         hint = "a URL begins with https:// or http://, an id has 10 to 32 hex digits"
         raise InputError(f"{name!r} is neither a URL nor a document id", hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from streams.sketch.index_terms import most_divisible_shingles
 from streams.sketch.sketcher import Comparison
 
 T = TypeVar("T")
+_HISTORIES_PER_READ = 16
 LOCATIONS_READ_MAX = 65_536  # per document, to select its earliest and latest locations
 IDENTICAL = Comparison(
     resemblance=1.0,
@@ -136,14 +137,29 @@ class Occurrences(NamedTuple):
     last_seen: int
 
 
-def read_occurrences(view: View, row: DocumentRow, limit: int) -> Occurrences:
-    """Read at most `limit` URLs of a document: half are its earliest locations, half its latest.
+def read_occurrences(view: View, rows: Sequence[DocumentRow], limit: int) -> list[Occurrences]:
+    """Read at most `limit` URLs of each document: half are its earliest locations, half its latest.
 
-    `last_seen` is the time of the last capture of the document at these URLs.
+    `last_seen` is the time of the last capture of the document at these URLs. The history of each URL is read once,
+    however many of the documents were captured there.
     """
-    (locations,) = view.locations_with_times([row.sketch.document], LOCATIONS_READ_MAX)
-    keys = sorted(take_both_ends(keys_by_first_seen(locations), limit))
-    return occurrences_in(view, row, view.histories(keys))
+    documents_at: defaultdict[bytes, set[bytes]] = defaultdict(set)  # by URL key
+    for row in rows:
+        (locations,) = view.locations_with_times([row.sketch.document], LOCATIONS_READ_MAX)
+        for key in take_both_ends(keys_by_first_seen(locations), limit):
+            documents_at[key].add(row.sketch.document)
+    histories: defaultdict[bytes, list[list[Capture]]] = defaultdict(list)  # by document
+    keys = sorted(documents_at)
+    for start in range(0, len(keys), _HISTORIES_PER_READ):
+        chunk = keys[start : start + _HISTORIES_PER_READ]
+        for key, captures in zip(chunk, view.histories(chunk), strict=True):
+            of_documents: dict[bytes, list[Capture]] = {}
+            for capture in captures:
+                if capture.document in documents_at[key]:
+                    of_documents.setdefault(capture.document, []).append(capture)
+            for document, matching in of_documents.items():
+                histories[document].append(matching)
+    return [occurrences_in(view, row, histories[row.sketch.document]) for row in rows]
 
 
 def occurrences_in(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Occurrences:

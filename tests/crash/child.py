@@ -13,7 +13,7 @@ from pathlib import Path
 from state import sweeps
 from state.store import Store
 from streams.engine.ingest import Progress, ingest
-from streams.forgetting import cancel_sweep, commit_removals, forget_url, removal
+from streams.forgetting import cancel_sweep, commit_removals, detachment, forget_url, removal
 from streams.urls import url_key
 from tests.samples import NOW, settings
 
@@ -30,18 +30,28 @@ def ingest_paths(folder: str, sweep: str, workers: str, *paths: str) -> None:
     print("done", flush=True)
 
 
+def limit_commits() -> None:
+    """Detach documents in many commits."""
+    detachment._EDGES_PER_COMMIT = 16
+    detachment._MEMBERS_PER_COMMIT = 8
+
+
 def cancel(folder: str, sweep: str) -> None:
     removal.CAPTURES_PER_REMOVAL = 8
+    limit_commits()
     with Store(Path(folder)) as store:
         print("ready", flush=True)
         target = sweeps.named(store, sweep)
         if target is not None:
-            commit_removals(cancel_sweep(store, target), partial(store.write, sync=True))
+            commit_removals(
+                cancel_sweep(store, target), partial(store.write, sync=True), lambda _: print("removed", flush=True)
+            )
     print("done", flush=True)
 
 
 def forget(folder: str, url: str) -> None:
-    removal.CAPTURES_PER_REMOVAL = 2
+    removal.CAPTURES_PER_REMOVAL = 8
+    limit_commits()
     with Store(Path(folder)) as store:
         print("ready", flush=True)
         commit_removals(

@@ -1,4 +1,4 @@
-"""Test that a killed ingest or cancellation leaves a consistent state, and that the same command finishes the work.
+"""Test that a killed ingest, forget or cancel leaves a consistent state, and that the same command finishes the work.
 
 A child process is killed after a random number of its output lines plus some milliseconds. In the end, the state equals
 that of an uninterrupted run: row for row, except that parent pointers are compared by the root that they lead to. The
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,11 +24,10 @@ import pytest
 from state import meta, sweeps
 from state.check import check
 from state.families import Family
-from state.model import SweepState
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
-from streams.forgetting import commit_removals, finish_cancelling, forget_url
+from streams.forgetting import cancel_sweep, commit_removals, finish_cancelling, forget_url
 from streams.page import Page
 from streams.readers.dispatch import read
 from streams.urls import url_key
@@ -225,48 +225,93 @@ def test_killed_many_times_more(seed: int, start: Callable[..., Child], crawl: C
     kill_and_resume(start, crawl, tmp_path / "state", random.Random(seed), workers=1 + seed % 3)
 
 
-def test_killed_while_cancelling(start: Callable[..., Child], crawl: Crawl, tmp_path: Path) -> None:
-    """The next writer finishes the cancellation; only the first sweep is left."""
-    folder = tmp_path / "state"
-    for number, path in enumerate(crawl.files):
-        assert start("ingest", folder, number, 1, path).end() == 0
-    rng = random.Random(1)
-    for _ in range(4):
-        child = start("cancel", folder, "1")
-        child.read(1)
-        time.sleep(rng.random() * 0.1)
-        child.end(signal.SIGKILL)
-        assert is_consistent(folder)
+class Removal(NamedTuple):
+    """A removal that is killed: the state that it starts from, and the states after it without an interruption."""
+
+    kind: str
+    target: str  # a sweep or a URL
+    start: Path
+    facts: Facts
+
+
+URL = "https://a.org/x"
+
+
+def finish_removal(folder: Path, kind: str, target: str) -> None:
+    """Remove everything at once, in this process."""
     with Store(folder) as store:
-        commit_removals(finish_cancelling(store), store.write)
-        assert sweeps.all_sweeps(store)[1].state in {SweepState.CANCELLED, SweepState.COMMITTED}
-    assert start("cancel", folder, "1").end() == 0
+        sweep = sweeps.named(store, target)
+        if kind == "forget":
+            commit_removals(forget_url(store, url_key(target)), store.write)
+        elif sweep is not None:
+            commit_removals(cancel_sweep(store, sweep), store.write)
+
+
+@pytest.fixture(scope="session")
+def removals(crawl: Crawl, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Removal]:
+    """Return a removal of each kind: a sweep of many clusters, and a URL whose versions belong to one cluster."""
+    rng, base = random.Random(3), words(random.Random(2), 100)
+    texts = [" ".join(variant(rng, base, 2)) for _ in range(120)]
+    lines = [page(URL if n % 4 else f"https://b.org/{n}", text, NOW + n) for n, text in enumerate(texts)]
+    results = {}
+    for kind, target in (("cancel", "1"), ("forget", URL)):
+        folder = tmp_path_factory.mktemp(kind)
+        files = crawl.files if kind == "cancel" else [jsonl(folder / "versions.jsonl", lines)]
+        with Store(folder / "start") as store:
+            for number, path in enumerate(files):
+                ingest(store, settings(), [str(path)], str(number), now=NOW)
+        shutil.copytree(folder / "start", folder / "whole")
+        finish_removal(folder / "whole", kind, target)
+        with Store(folder / "whole") as store:
+            results[kind] = Removal(kind, target, folder / "start", facts(store))
+            assert results[kind].facts[Family.EDGES], "the test needs clusters that remain"
+    return results
+
+
+def kill_removals(
+    start: Callable[..., Child], removal: Removal, folder: Path, rng: random.Random, kills: int, resume: str
+) -> None:
+    """Kill a removal several times, at any of its commits; finish it, and compare it with an uninterrupted one."""
+    shutil.copytree(removal.start, folder)
+    with Store(folder) as store:
+        captures_before = len(list(store.scan(Family.CAPTURES)))
+    for kill in range(1, kills + 1):
+        child = start(removal.kind, folder, removal.target)
+        assert child.read(1) == [b"ready"]
+        child.read(rng.randint(0, 10))
+        time.sleep(rng.random() * 0.02)
+        child.end(signal.SIGKILL)
+        assert is_consistent(folder), f"after {kill} kills"
+    if resume == "same command":
+        assert start(removal.kind, folder, removal.target).end() == 0
+    else:
+        with Store(folder) as store:
+            commit_removals(finish_cancelling(store), store.write)
+        finish_removal(folder, removal.kind, removal.target)  # needed if no kill came after the first commit
     with Store(folder) as store:
         assert list(check(store, postings_max=32)) == []
-        assert_same_facts(facts(store), crawl.facts[0], set(crawl.facts[0]) - {Family.SWEEPS})
-        assert [s.state for s in sweeps.all_sweeps(store)] == [SweepState.COMMITTED, SweepState.CANCELLED]
+        assert_same_facts(facts(store), removal.facts, removal.facts)
+        assert len(list(store.scan(Family.CAPTURES))) < captures_before
 
 
-def test_killed_while_forgetting(start: Callable[..., Child], tmp_path: Path) -> None:
-    """The same command, or the next writer, forgets the other captures of the URL."""
-    rng, url = random.Random(3), "https://a.org/x"
-    base = words(rng, 100)
-    texts = [" ".join(variant(rng, base, 2)) for _ in range(40)]
-    lines = [page(url if n % 4 else f"https://b.org/{n}", text, NOW + n) for n, text in enumerate(texts)]
-    for name in ("interrupted", "whole"):
-        with Store(tmp_path / name) as store:
-            ingest(store, settings(), [str(jsonl(tmp_path / "a.jsonl", lines))], "1", now=NOW)
-    for lines_read in (2, 4, 3):
-        child = start("forget", tmp_path / "interrupted", url)
-        child.read(lines_read)
-        child.end(signal.SIGKILL)
-        assert is_consistent(tmp_path / "interrupted")
-    assert start("forget", tmp_path / "interrupted", url).end() == 0
-    with Store(tmp_path / "interrupted") as interrupted, Store(tmp_path / "whole") as whole:
-        commit_removals(forget_url(whole, url_key(url)), whole.write)
-        assert list(check(interrupted, postings_max=32)) == []
-        assert_same_facts(facts(interrupted), facts(whole), facts(whole))
-        assert not View(interrupted).captures(url_key(url))
+RESUMES = ("same command", "next writer")
+
+
+@pytest.mark.parametrize("resume", RESUMES)
+@pytest.mark.parametrize("kind", ["cancel", "forget"])
+def test_killed_while_removing(
+    kind: str, resume: str, start: Callable[..., Child], removals: dict[str, Removal], tmp_path: Path
+) -> None:
+    kill_removals(start, removals[kind], tmp_path / "state", random.Random(resume), 3, resume)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(LONG // CHAIN // 2))
+@pytest.mark.parametrize("kind", ["cancel", "forget"])
+def test_killed_many_times_while_removing(
+    kind: str, seed: int, start: Callable[..., Child], removals: dict[str, Removal], tmp_path: Path
+) -> None:
+    kill_removals(start, removals[kind], tmp_path / "state", random.Random(seed), CHAIN, RESUMES[seed % 2])
 
 
 def command(folder: Path, config: Path, *arguments: str) -> subprocess.Popen[bytes]:

@@ -17,7 +17,15 @@ from state.families import Family
 from state.model import Capture
 from state.store import Store
 from state.view import View
-from streams.forgetting import Removal, cancel_sweep, commit_removals, finish_cancelling, forget_url, removal
+from streams.forgetting import (
+    Removal,
+    cancel_sweep,
+    commit_removals,
+    detachment,
+    finish_cancelling,
+    forget_url,
+    removal,
+)
 from streams.operators import forest
 from streams.operators.join import union
 from streams.terminal import progress_bars
@@ -155,6 +163,43 @@ def test_the_work_is_proportional_to_what_is_removed(
     small = work(command, 40, tmp_path / "small", monkeypatch)
     large = work(command, 160, tmp_path / "large", monkeypatch)
     assert large < 6 * small  # 16 times as much if it were quadratic
+
+
+def rows_changed_per_commit(folder: Path, versions: int) -> list[int]:
+    """Cancel a sweep that consists of one cluster. Return how many rows each commit before a removal changes."""
+    rng = random.Random(5)
+    base = words(rng, 120)
+    pages = [page(f"https://a.org/{n}", " ".join(variant(rng, base, 2)), NOW + n) for n in range(versions)]
+    folder.mkdir()
+    commits: list[Removal] = []
+    with Store(folder / "state") as store:
+        take(store, folder / "a.jsonl", pages, "two", settings())
+        assert len(View(store).members(View(store).root(next(View(store).all_document_ids())))) > versions // 2
+        commit_removals(start_cancelling(store), store.write, commits.append)
+        assert not list(store.scan(Family.EDGES))
+        assert list(check(store, postings_max=32)) == []
+    return [len(removed.changes) for removed in commits if not removed.captures]
+
+
+def test_detaching_a_large_cluster_changes_few_rows_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "CAPTURES_PER_REMOVAL", 8)
+    monkeypatch.setattr(detachment, "_EDGES_PER_COMMIT", 20)
+    monkeypatch.setattr(detachment, "_MEMBERS_PER_COMMIT", 10)
+    small = rows_changed_per_commit(tmp_path / "small", 40)
+    large = rows_changed_per_commit(tmp_path / "large", 160)
+    assert len(large) > 2 * len(small)
+    assert max(large) <= 40
+
+
+def test_the_edges_of_a_document_with_many_are_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with build(tmp_path) as store:
+        documents = list(View(store).all_document_ids())
+        expected = [(key[:16], key[16:]) for key, _ in store.scan(Family.EDGES)]
+        for edges_per_read in (1, 2, 1_000):
+            monkeypatch.setattr(detachment, "_EDGES_PER_READ", edges_per_read)
+            assert list(detachment.stored_edges(store, documents)) == expected
 
 
 def test_a_url_with_many_documents_is_read_once_per_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
