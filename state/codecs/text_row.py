@@ -102,6 +102,11 @@ def source(value: bytes) -> bytes | None:
     return None if fingerprint == NO_SOURCE else fingerprint
 
 
+def time_of(value: bytes) -> int:
+    """Return the time (ms) of the capture that contains the text, or `NO_TIME`."""
+    return int.from_bytes(value[_TIME], "big")
+
+
 def with_time(value: bytes, time: int) -> bytes:
     """Return the value with its time replaced by that of a different capture of the same raw bytes."""
     return value[: _TIME.start] + time.to_bytes(8, "big") + value[_TIME.stop :]

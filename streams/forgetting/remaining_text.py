@@ -36,7 +36,9 @@ class RemainingTexts:
         `removed` and `remaining` are captures of the document. `remaining` is read only if the text must change.
         """
         row = self._reader.get(Family.TEXTS, sketch.document)
-        if row is None or text_row.source(row) not in {capture.raw_fingerprint for capture in removed}:
+        if row is None:
+            return
+        if (text_row.source(row), text_row.time_of(row)) not in {(c.raw_fingerprint, c.time) for c in removed}:
             return
         if new_row := self.row_without_source(sketch, row, remaining):
             changes.put(Family.TEXTS, sketch.document, new_row)

@@ -58,6 +58,7 @@ def test_a_value_has_the_source_and_the_time_of_its_capture() -> None:
     value = codec.encode("title", "text", time=1, source=b"raw-byte")
     assert text_row.source(value) == b"raw-byte"
     assert text_row.source(codec.encode("title", "text")) is None
+    assert text_row.time_of(text_row.with_time(value, 7)) == 7
     assert text_row.with_time(value, 7) == codec.encode("title", "text", time=7, source=b"raw-byte")
 
 

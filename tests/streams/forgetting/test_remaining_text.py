@@ -42,6 +42,17 @@ class TestRemainingTexts:
         assert rows_by_family(store)[Family.TEXTS] == before
         assert self.stored(store) == ("Good title", self.TEXT)
 
+    def test_the_text_keeps_the_time_of_its_page(self, store: Store, tmp_path: Path) -> None:
+        """The same bytes are removed elsewhere; the text would otherwise depend on which pages arrive later."""
+        urls_and_times = [(self.URLS[1], NOW), (self.URLS[0], NOW + 5)]
+        take(store, tmp_path / "1", [page(url, self.TEXT, time) for url, time in urls_and_times], "one", SETTINGS)
+        before = rows_by_family(store)[Family.TEXTS]
+        take(store, tmp_path / "2", [page("https://b.org/z", self.TEXT, NOW + 9)], "two", SETTINGS)
+        cancelled = sweeps.named(store, "two")
+        assert cancelled
+        commit_removals(cancel_sweep(store, cancelled), store.write)
+        assert rows_by_family(store)[Family.TEXTS] == before
+
     @pytest.mark.parametrize("forget", [True, False])
     def test_the_folded_text_remains_when_the_first_page_is_removed(
         self, store: Store, tmp_path: Path, forget: bool
