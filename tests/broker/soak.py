@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import structlog
 from aiokafka.errors import KafkaError
 
 from streams.kafka.wire.broker import Broker as Address
@@ -189,6 +191,9 @@ def main() -> int:
     minutes = float(os.environ.get("SOAK_MINUTES", "60"))
     seed = int(os.environ.get("LOSTFOUND_CHAOS_SEED", "1"))
     os.environ.setdefault("LOSTFOUND_TOKEN", "soak")  # without a token, workers accept no changes
+    # Clients of the broker complain about its restarts, and readers of the sweep log about hostile records.
+    logging.disable(logging.ERROR)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     sweep_count = int((minutes + ROUND_SECONDS / 60) * SWEEPS_PER_MINUTE) + 4
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
