@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from streams.find import score as scoring
-from streams.find.copies import is_parallel, version_closeness
+from streams.find.copies import is_parallel, tree_roots, version_closeness
 from streams.find.find_context import DeadUrl, FindContext
 from streams.find.missing_rule import UrlHistory
 from streams.find.path_similarity import path_features, path_similarity_to
@@ -96,7 +96,7 @@ class Ranker:
             for candidate in ranked[:CHECKED_MAX]
             if not soft_404_detector.has_suspected_page(candidate.history)
         ]
-        return best_first([*checked, *ranked[CHECKED_MAX:]])
+        return best_first(_mark_copied_trees(dead, [*checked, *ranked[CHECKED_MAX:]]))
 
     def score(self, comparer: PageComparer, history: UrlHistory) -> RankedCandidate:
         """Return one candidate with its traits and its score, without the checks of `rank`."""
@@ -202,6 +202,23 @@ class Ranker:
 def best_first(candidates: Iterable[RankedCandidate]) -> list[RankedCandidate]:
     """Sort candidates by score, the best first, and candidates with equal scores by URL key."""
     return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.history.key))
+
+
+def _mark_copied_trees(dead: DeadUrl, candidates: list[RankedCandidate]) -> list[RankedCandidate]:
+    """Mark all pages of the trees in which a copy of the old page was found."""
+    shares: dict[bytes, float] = {}
+    for candidate in candidates:
+        _, tree = tree_roots(dead.key, candidate.history.key)
+        if candidate.traits.is_copied and not dead.key.startswith(tree):
+            shares[tree] = max(candidate.traits.copied_tree, shares.get(tree, 0.0))
+    return [_mark_if_under(candidate, shares) for candidate in candidates] if shares else candidates
+
+
+def _mark_if_under(candidate: RankedCandidate, shares: Mapping[bytes, float]) -> RankedCandidate:
+    own_shares = [share for tree, share in shares.items() if candidate.history.key.startswith(tree)]
+    return (
+        candidate.with_traits(copied_tree=max(candidate.traits.copied_tree, *own_shares)) if own_shares else candidate
+    )
 
 
 def _versions_to_compare(dead: DeadUrl, history: UrlHistory) -> list[bytes]:

@@ -93,3 +93,13 @@ def test_version_numbers_in_folders(path, expected):
 )
 def test_closeness_of_versions(old, new, closeness):
     assert version_closeness(url_key(SITE + old), url_key(SITE + new)) == closeness
+
+
+def test_a_neighbour_in_the_frozen_tree_is_not_the_new_home(view, finder, pages, text):
+    """The frozen copy of a dead neighbour shares the folder and some words with the old page."""
+    old, neighbour, new = (f"{SITE}/latest/{name}" for name in ("git/fork.html", "git/forks.html", "setup.html"))
+    here = {url.replace(SITE, f"{SITE}/latest"): page for url, page in pages.items()}
+    before = {**here, old: text("fork", 30), neighbour: text("fork", 12) + text("remote", 30)}
+    frozen = {url.replace("latest", "old"): page for url, page in before.items()}
+    view.add(before).add({**here, **frozen, new: text("fork", 8) + text("install", 40)})
+    assert best(finder(view).find(old)).url == new
