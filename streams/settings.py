@@ -87,6 +87,7 @@ class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answers_max: Count
     confidence_min: Share
     site_sample_documents: Count
+    link_sources_max: Count
     soft_404_urls: Annotated[int, Meta(ge=2)]
     scope: list[str]
     tracking_parameters: list[Annotated[str, Meta(pattern=r"^[!-%'-<>-~]{1,100}$")]]

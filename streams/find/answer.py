@@ -6,11 +6,13 @@ import msgspec
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One reason for or against a candidate: a stable keyword, and optionally a figure and a detail."""
+    """One reason for or against a candidate: a stable keyword, and optionally figures and a detail."""
 
     kind: str
     value: float | None = None
     detail: str | None = None
+    pages: int | None = None  # of links: the number of pages that have them
+    anchor: str | None = None  # of links: their text
 
 
 class Copy(msgspec.Struct, frozen=True):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import msgspec
 
-from state.model import DocumentRow
+from state.model import Capture, DocumentRow, LinkKind
 from state.view import View
 from streams.find.batch_lru import BatchLru
 from streams.find.copies import CopyDetector
+from streams.find.declared_links import declared_targets
+from streams.find.link_evidence import LinkEvidence, Substitution
 from streams.find.missing_rule import SweepIndex, UrlHistory, build_history
 from streams.find.soft_404 import Soft404Detector
 from streams.find.text_similarity import SiteStatistics, TextFeatureCache, TextFeatures, sample_site
@@ -36,6 +38,9 @@ class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     features: TextFeatures | None
     last_sweep: int  # the last sweep with a page of the URL; if there is none, `missing_since`
     missing_since: int  # the sweep in which the URL went missing
+    # By URL key: where pages link now that linked to the old URL, and where the old page itself said that it is.
+    substitutions: Mapping[bytes, Substitution] = {}
+    declared: Mapping[bytes, tuple[LinkKind, float]] = {}
 
 
 class FindContext:
@@ -53,6 +58,10 @@ class FindContext:
         self.soft_404_detector = Soft404Detector(view, self.rows, settings.find.soft_404_urls)
         self.text_features = TextFeatureCache(view, self.sketcher)
         self.copy_detector = CopyDetector(view, self.rows, self.sweeps.last_sweep_of)
+        self.site_sample = lru_cache(maxsize=64)(self._read_site_sample)
+        self.link_evidence = LinkEvidence(
+            view, self.url_histories, self.site_sample, settings.find.link_sources_max, self.counters
+        )
         self.latest_locations: BatchLru[bytes, list[bytes]] = BatchLru(self._read_locations, _LOCATIONS_CACHED)
         self.site_statistics = lru_cache(maxsize=64)(self._read_site_statistics)
 
@@ -71,6 +80,8 @@ class FindContext:
             features=self.text_features.by_document(row.sketch.document) if row else None,
             last_sweep=history.last_page.sweep if history.last_page else missing_since,
             missing_since=missing_since,
+            substitutions={s.key: s for s in self.link_evidence.substitutions(history.key, missing_since)},
+            declared=declared_targets(self.view, _last_captures(history), self.settings.soft_404_urls),
         )
 
     def _representative_row(self, history: UrlHistory) -> DocumentRow | None:
@@ -97,7 +108,14 @@ class FindContext:
             newest = sorted(locations, key=lambda key_and_time: (-key_and_time[1], key_and_time[0]))
             yield [key for key, _ in newest[:_LOCATIONS_MAX]]
 
+    def _read_site_sample(self, host: bytes) -> list[list[Capture]]:
+        return sample_site(self.view, host, self.settings.site_sample_documents, self.sweeps.last_sweep_of(host))
+
     def _read_site_statistics(self, host: bytes) -> SiteStatistics:
         last_sweep, documents_max = self.sweeps.last_sweep_of(host), self.settings.site_sample_documents
-        sample = sample_site(self.view, host, documents_max, last_sweep)
-        return SiteStatistics(sample, self.text_features, last_sweep, documents_max)
+        return SiteStatistics(self.site_sample(host), self.text_features, last_sweep, documents_max)
+
+
+def _last_captures(history: UrlHistory) -> list[Capture]:
+    """Return the last page of a URL, and its last failure."""
+    return [*history.pages[-1:], *history.failures[-1:]]

@@ -116,6 +116,8 @@ class Ranker:
             path=comparer.path_similarity(history.key),
             appeared=appeared,
             url_variant=appeared and _is_url_variant(dead.key, history.key),
+            link=dead.substitutions[history.key].strength if history.key in dead.substitutions else 0.0,
+            declared=dead.declared[history.key][1] if history.key in dead.declared else 0.0,
         )
         return RankedCandidate(history, traits, scoring.score(traits))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from state.codecs.url_key import url_of
 from streams.find import score as scoring
 from streams.find.answer import Candidate, Copy, Evidence
 from streams.find.copies import version_of
@@ -50,10 +51,27 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
         confidence = min(confidence, confidence_left) if candidates else confidence
         candidates.append(_compared_candidate(result, other, confidence))
         confidence_left = min(confidence_left, 1.0 - candidates[0].confidence)
-    if redirect is not None and redirect not in candidates:  # a doubtful redirect target is ranked by confidence
-        candidates.append(redirect)
-        candidates.sort(key=lambda candidate: -candidate.confidence)
+    # A doubtful redirect target and a URL that no sweep captured are ranked by confidence.
+    late = [redirect] if redirect is not None and redirect not in candidates else []
+    late += _uncaptured_candidates(result)
+    if late:
+        candidates = sorted([*candidates, *late], key=lambda candidate: -candidate.confidence)
     return candidates[:limit]
+
+
+def _uncaptured_candidates(result: SearchResult) -> list[Candidate]:
+    """Return the URL that no sweep captured and to which most pages link instead of the old one, as a list."""
+    uncaptured = [s for s in result.dead.substitutions.values() if not s.is_captured]
+    if not uncaptured:
+        return []
+    best = max(uncaptured, key=lambda substitution: substitution.strength)
+    return [
+        Candidate(
+            url=url_of(best.key, https=best.https),
+            confidence=round(_UNCAPTURED_TARGET_CONFIDENCE * best.strength, 4),
+            evidence=[*link_evidence(result.dead, best.key), Evidence("not_captured")],
+        )
+    ]
 
 
 def soft_404_candidate(history: UrlHistory) -> Candidate:
@@ -176,10 +194,23 @@ def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence
         evidence.append(Evidence("path", round(traits.path, 4)))
     if traits.rule > 0 and key in result.predictions:
         evidence.append(_rule_evidence(result.predictions[key]))
+    evidence += link_evidence(result.dead, key)
     if host_prefix(result.dead.key) == host_prefix(key):
         return [*evidence, Evidence("same_host")]
     is_same_domain = domain_key(result.dead.key) == domain_key(key)
     return [*evidence, Evidence("same_domain" if is_same_domain else "other_domain")]
+
+
+def link_evidence(dead: DeadUrl, key: bytes) -> list[Evidence]:
+    """Return what links say for a candidate with this URL key."""
+    evidence: list[Evidence] = []
+    if (substitution := dead.substitutions.get(key)) is not None:
+        strength = round(substitution.strength, 4)
+        evidence.append(Evidence("link_substitution", strength, pages=substitution.pages, anchor=substitution.anchor))
+    if key in dead.declared:
+        kind, strength = dead.declared[key]
+        evidence.append(Evidence(kind.name.lower(), round(strength, 4)))
+    return evidence
 
 
 def _rule_evidence(prediction: Prediction) -> Evidence:

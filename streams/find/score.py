@@ -1,7 +1,7 @@
 """The score that ranks candidates, and the confidence of an answer. docs/decisions/ranking.md has the reasons.
 
     score = (weighted containment + cosine + 0.1 title) x (1 - 0.85 coexisted) + 1.2 path + 0.05 appeared
-            + 0.5 url_variant - 2.5 copied_tree + 0.4 rule
+            + 0.5 url_variant - 2.5 copied_tree + 0.4 rule + link + declared
 
 `coexisted` is the resemblance of the old page and the candidate while the old URL was alive. It lowers the score,
 because a page does not move to a copy that already exists. `copied_tree` is the share of living pages near the old
@@ -12,6 +12,9 @@ above one half, and 0 otherwise. `path` is the similarity of the two paths, but 
 a parallel tree, such as a translation. `url_variant` marks a new form of the old URL, such as `/x/` for `/x.html`,
 that appeared when the old URL went missing: when a page is turned into a folder, this form of its URL is its new
 home, even if its text went to other pages.
+
+`link` is the strength of link substitutions: pages that linked to the old URL link to the candidate now, with the
+same anchor. `declared` is the strength of what the old page itself says, for example in a canonical link.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
@@ -31,6 +34,8 @@ from typing import NamedTuple
 # Weights of the traits in the score.
 COEXISTED_WEIGHT, PATH_WEIGHT, TITLE_WEIGHT, APPEARED_WEIGHT = 0.85, 1.2, 0.1, 0.05
 URL_VARIANT_WEIGHT, COPIED_TREE_WEIGHT, RULE_WEIGHT = 0.5, 2.5, 0.4
+LINK_WEIGHT, DECLARED_WEIGHT = 1.0, 1.0
+LINKS_SUFFICE_FROM = 0.75  # with such a strength of links, a candidate needs no content of the old page
 SKETCH_CONTAINMENT_WEIGHT, SKETCH_PATH_WEIGHT = 1.6, 1.6
 PRIOR_CONTAINMENT_DEVIATION = 0.2  # assumed standard deviation of candidates' true containments around 0
 COPIED_TREE_ABOVE = 0.5  # a candidate with a greater `copied_tree` is in a copied tree
@@ -56,6 +61,8 @@ class Traits(NamedTuple):
     url_variant: bool = False
     copied_tree: float = 0.0
     rule: float = 0.0  # confidence of the rewrite rule that predicts this URL
+    link: float = 0.0  # strength of the link substitutions that lead to this URL
+    declared: float = 0.0  # strength of the old page's own statement that its page is here
 
     @property
     def is_copied(self) -> bool:
@@ -91,6 +98,8 @@ def score(traits: Traits) -> float:
         + URL_VARIANT_WEIGHT * traits.url_variant
         - COPIED_TREE_WEIGHT * traits.is_copied
         + RULE_WEIGHT * traits.rule
+        + LINK_WEIGHT * traits.link
+        + DECLARED_WEIGHT * traits.declared
     )
 
 
@@ -109,12 +118,13 @@ def confidence(best_score: float, second_score: float, traits: Traits) -> float:
 
 
 def is_path_the_only_evidence(traits: Traits) -> bool:
-    """Whether neither the texts nor the moves of other pages support a candidate; False if texts are not stored."""
-    if traits.cosine is None or traits.rule > 0 or traits.url_variant:
+    """Whether no texts, links or moves of other pages support a candidate; False if texts are not stored."""
+    has_links = max(traits.link, traits.declared) >= LINKS_SUFFICE_FROM
+    if traits.cosine is None or traits.rule > 0 or traits.url_variant or has_links:
         return False
     return max(traits.containment, traits.cosine) < PATH_ALONE_CONTENT_MAX
 
 
 def is_doubtful_redirect(traits: Traits) -> bool:
     """Whether neither content nor path supports the target of a redirect."""
-    return max(traits.containment, traits.cosine or 0.0, traits.path) < REDIRECT_SUPPORT_MIN
+    return max(traits.containment, traits.cosine or 0.0, traits.path, traits.link) < REDIRECT_SUPPORT_MIN

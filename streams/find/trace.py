@@ -48,7 +48,9 @@ class Tracer:
         """Trace one dead URL, reached through `depth` hops. `extra_keys` are candidates, `visited` keys are not."""
         visited |= {dead.key}
         comparer = PageComparer(self._context, dead)
-        ranked = self._ranker.rank(comparer, self._selector.select(dead, extra_keys, visited))
+        ranked = self._ranker.rank(
+            comparer, self._selector.select(dead, [*extra_keys, *dead.substitutions, *dead.declared], visited)
+        )
         living = [candidate for candidate in ranked if candidate.history.is_alive]
         hop = self._find_hop(dead, ranked) if depth < scoring.HOPS_MAX else None
         if hop is None:

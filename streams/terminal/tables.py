@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from state.stats import HotKey, Stats
     from streams.decisions import ListedDecision
     from streams.engine.ingest import Summary
-    from streams.find.answer import Answer, Candidate, Copy
+    from streams.find.answer import Answer, Candidate, Copy, Evidence
     from streams.query import Cluster, Match, Member, StoredLink, UrlCapture
 
 TITLES_READ = 20  # a title is searched for in at most this many documents of a cluster
@@ -43,6 +43,10 @@ EVIDENCE = {
     "copied_tree": "part of a copied tree",
     "path": "similar path",
     "rule": "rewrite rule",
+    "canonical": "named as canonical by the old page",
+    "script": "a script of the old page led there",
+    "refresh": "a refresh of the old page led there",
+    "alternate": "version in another language",
     "same_domain": "same domain",
     "other_domain": "other domain",
 }
@@ -165,8 +169,16 @@ def evidence_line(candidate: Candidate, *, details: bool = False) -> Text:
         value = "" if evidence.value is None else f" {evidence.value:.2f}"
         has_detail = evidence.kind == "decision" or (details and evidence.kind in {"rule", "stop"})
         detail = f" {escape_text(evidence.detail or '')}" if has_detail else ""
+        if evidence.kind == "link_substitution":
+            parts.append(_describe_substitution(evidence))
+            continue
         parts.append(f"{EVIDENCE.get(evidence.kind, evidence.kind)}{value}{detail}".rstrip())
     return Text(" · ".join(parts), style="dim")
+
+
+def _describe_substitution(evidence: Evidence) -> str:
+    pages, anchor = evidence.pages or 0, escape_text(evidence.anchor or "")
+    return f"{pluralise(pages, 'page')} that linked to it as '{anchor}' now {'links' if pages == 1 else 'link'} here"
 
 
 def find_table(answers: Sequence[Answer], sweep_order: str) -> RenderableType:
