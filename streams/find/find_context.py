@@ -60,7 +60,12 @@ class FindContext:
         self.copy_detector = CopyDetector(view, self.rows, self.sweeps.last_sweep_of)
         self.site_sample = lru_cache(maxsize=64)(self._read_site_sample)
         self.link_evidence = LinkEvidence(
-            view, self.url_histories, self.site_sample, settings.find.link_sources_max, self.counters
+            view,
+            self.url_histories,
+            self.site_sample,
+            settings.find.link_sources_max,
+            settings.find.soft_404_urls,
+            self.counters,
         )
         self.latest_locations: BatchLru[bytes, list[bytes]] = BatchLru(self._read_locations, _LOCATIONS_CACHED)
         self.site_statistics = lru_cache(maxsize=64)(self._read_site_statistics)

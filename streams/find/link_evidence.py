@@ -7,6 +7,7 @@ link with this anchor before, votes for this URL. Votes are weighted:
 - A vote for several URLs is shared by them.
 - An anchor that leads to many targets on the site, such as "next", carries little weight. The number of its targets
   is counted in a sample of the site's pages.
+- A URL that replaces many targets of a page, such as a login page, gets no vote from it.
 
 If the new URL died too, its own substitutions are followed, with a lower weight.
 """
@@ -83,10 +84,11 @@ class LinkEvidence:
 
     def __init__(
         self, view: View, url_histories: BatchLru[bytes, UrlHistory],
-        site_sample: Callable[[bytes], list[list[Capture]]], sources_max: int, counters: Counter[str],
+        site_sample: Callable[[bytes], list[list[Capture]]], sources_max: int, catch_all_from: int,
+        counters: Counter[str],
     ) -> None:  # fmt: skip
         self._view, self._url_histories, self._site_sample = view, url_histories, site_sample
-        self._sources_max, self._counters = sources_max, counters
+        self._sources_max, self._catch_all_from, self._counters = sources_max, catch_all_from, counters
         self._lists: BatchLru[tuple[bytes, bytes], list[bytes]] = BatchLru(self._read_lists, _LISTS_CACHED)
         self._chunks: BatchLru[bytes, list[Link]] = BatchLru(self._read_chunks, _CHUNKS_CACHED)
         self._targets_per_anchor = lru_cache(maxsize=64)(self._read_targets_per_anchor)
@@ -214,21 +216,22 @@ class LinkEvidence:
                 proposed[anchor].setdefault(link.target, link)
         if not proposed:
             return []
-        old = chain.from_iterable(self._chunks.get_many([*change.old_chunks, *change.kept_chunks]))
-        for link in old:
+        for link in chain.from_iterable(self._chunks.get_many([*change.old_chunks, *change.kept_chunks])):
             proposed.get(normalise(link.anchor), {}).pop(link.target, None)
+        old = list(chain.from_iterable(self._chunks.get_many(change.old_chunks)))
         targets_per_anchor = self._targets_per_anchor(change.host)
         return [
             _Vote(change.source, link, 1.0 / (len(links) * targets_per_anchor.get(anchor, 1)))
             for anchor, links in proposed.items()
             for link in links.values()
+            if _replaced_targets(link.target, old, new) < self._catch_all_from
         ]
 
     def _read_targets_per_anchor(self, host: bytes) -> Mapping[str, int]:
         """Return the number of targets of each anchor in a sample of a host's pages."""
-        captures = self._site_sample(host)
-        latest = [_last_with_links(history) for history in captures]
-        pages = [(c.key, c.links) for c in latest if c is not None][:_SAMPLE_PAGES]
+        captures = [c for history in self._site_sample(host) for c in history if c.links]
+        last_sweep = max((c.sweep for c in captures), default=0)
+        pages = [(c.key, c.links) for c in captures if c.sweep == last_sweep][:_SAMPLE_PAGES]
         ids = dict.fromkeys(chain.from_iterable(self._lists.get_many(pages)))
         targets: dict[str, set[bytes]] = defaultdict(set)
         for link in chain.from_iterable(self._chunks.get_many(ids)):
@@ -248,8 +251,10 @@ def normalise(anchor: str) -> str:
     return " ".join(anchor.casefold().split())
 
 
-def _last_with_links(captures: Sequence[Capture]) -> Capture | None:
-    return next((capture for capture in reversed(captures) if capture.links), None)
+def _replaced_targets(target: bytes, old: Sequence[Link], new: Sequence[Link]) -> int:
+    """Return the number of old targets whose anchors lead to this target now: many, if it replaces all links."""
+    anchors = {normalise(link.anchor) for link in new if link.target == target}
+    return len({link.target for link in old if normalise(link.anchor) in anchors})
 
 
 def _through(hop: Substitution, end: Substitution) -> Substitution:

@@ -51,11 +51,12 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
         confidence = min(confidence, confidence_left) if candidates else confidence
         candidates.append(_compared_candidate(result, other, confidence))
         confidence_left = min(confidence_left, 1.0 - candidates[0].confidence)
-    # A doubtful redirect target and a URL that no sweep captured are ranked by confidence.
-    late = [redirect] if redirect is not None and redirect not in candidates else []
-    late += _uncaptured_candidates(result)
-    if late:
-        candidates = sorted([*candidates, *late], key=lambda candidate: -candidate.confidence)
+    if redirect is not None and redirect not in candidates:  # a doubtful redirect target is ranked by confidence
+        candidates.append(redirect)
+        candidates.sort(key=lambda candidate: -candidate.confidence)
+    for uncaptured in _uncaptured_candidates(result):
+        position = sum(candidate.confidence >= uncaptured.confidence for candidate in candidates)
+        candidates.insert(position, uncaptured)
     return candidates[:limit]
 
 

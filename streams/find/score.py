@@ -35,7 +35,7 @@ from typing import NamedTuple
 COEXISTED_WEIGHT, PATH_WEIGHT, TITLE_WEIGHT, APPEARED_WEIGHT = 0.85, 1.2, 0.1, 0.05
 URL_VARIANT_WEIGHT, COPIED_TREE_WEIGHT, RULE_WEIGHT = 0.5, 2.5, 0.4
 LINK_WEIGHT, DECLARED_WEIGHT = 1.0, 1.0
-LINKS_SUFFICE_FROM = 0.75  # with such a strength of links, a candidate needs no content of the old page
+STRONG_LINKS_MIN = 0.75  # with such a strength of links, a candidate needs no content of the old page
 SKETCH_CONTAINMENT_WEIGHT, SKETCH_PATH_WEIGHT = 1.6, 1.6
 PRIOR_CONTAINMENT_DEVIATION = 0.2  # assumed standard deviation of candidates' true containments around 0
 COPIED_TREE_ABOVE = 0.5  # a candidate with a greater `copied_tree` is in a copied tree
@@ -67,6 +67,10 @@ class Traits(NamedTuple):
     @property
     def is_copied(self) -> bool:
         return self.copied_tree > COPIED_TREE_ABOVE
+
+    @property
+    def has_strong_links(self) -> bool:
+        return max(self.link, self.declared) >= STRONG_LINKS_MIN
 
 
 # Coefficients of the confidence: constant, score, margin, appeared, low content.
@@ -110,7 +114,9 @@ def confidence(best_score: float, second_score: float, traits: Traits) -> float:
     margin = min(
         1.0, max(0.0, (best_score - max(second_score, SECOND_SCORE_MIN)) / max(best_score, SECOND_SCORE_MIN))
     )
-    has_low_content = max(traits.containment, traits.cosine or 0.0) < LOW_CONTENT_BELOW
+    has_low_content = (
+        max(traits.containment, traits.cosine or 0.0) < LOW_CONTENT_BELOW and not traits.has_strong_links
+    )
     logit = constant + score_weight * best_score + margin_weight * margin
     logit += appeared_weight * traits.appeared + low_content_weight * has_low_content
     logit -= COPIED_TREE_LOGIT * traits.is_copied
@@ -119,8 +125,7 @@ def confidence(best_score: float, second_score: float, traits: Traits) -> float:
 
 def is_path_the_only_evidence(traits: Traits) -> bool:
     """Whether no texts, links or moves of other pages support a candidate; False if texts are not stored."""
-    has_links = max(traits.link, traits.declared) >= LINKS_SUFFICE_FROM
-    if traits.cosine is None or traits.rule > 0 or traits.url_variant or has_links:
+    if traits.cosine is None or traits.rule > 0 or traits.url_variant or traits.has_strong_links:
         return False
     return max(traits.containment, traits.cosine) < PATH_ALONE_CONTENT_MAX
 

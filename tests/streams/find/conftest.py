@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
+import msgspec
 import numpy as np
 import pytest
 
-from state.model import PREFIX_BYTES, Capture, Decision, DocumentRow, Sketch, Sweep, SweepState
+from state.codecs import link_chunk, link_list
+from state.model import PREFIX_BYTES, Capture, Decision, DocumentRow, Link, Sketch, Sweep, SweepState
 from state.scheme import Scheme
 from streams import settings as settings_module
 from streams.find import Answer, Candidate, Finder
@@ -45,6 +47,7 @@ class MemoryView:
         self._postings: dict[tuple[str, bytes], set[bytes]] = defaultdict(set)
         self._roots: dict[bytes, bytes] = {}
         self._decisions: dict[bytes, Decision] = {}
+        self._links: dict[tuple[bytes, bytes], list[list[Link]]] = {}  # chunks, by URL key and list id
 
     def add(
         self, pages: dict[str, str | int], *, redirects: dict[str, str] | None = None, committed: bool = True
@@ -68,6 +71,43 @@ class MemoryView:
         for url, status in statuses.items():
             self._capture(url, status, delay=1)
         return self
+
+    def link(self, source: str, *links: tuple[str, str] | Link, navigation: bool = False) -> MemoryView:
+        """Set the links of a page's capture in the last sweep, each given as target and anchor."""
+        key = url_key(source)
+        stored = [
+            link
+            if isinstance(link, Link)
+            else Link(target=url_key(link[0]), https=True, anchor=link[1], navigation=navigation)
+            for link in links
+        ]
+        chunks = [stored[at : at + 2] for at in range(0, len(stored), 2)]
+        list_id = link_list.list_id([_chunk_id(chunk) for chunk in chunks])
+        self._links[key, list_id] = chunks
+        capture = self._captures[key][-1]
+        assert capture.sweep == len(self._sweeps)
+        self._captures[key][-1] = msgspec.structs.replace(capture, links=list_id)
+        return self
+
+    def link_lists(self, keys_and_ids: set[tuple[bytes, bytes]]) -> dict[tuple[bytes, bytes], list[bytes]]:
+        return {k: [_chunk_id(c) for c in self._links[k]] for k in keys_and_ids if k in self._links}
+
+    def _all_chunks(self) -> dict[bytes, list[Link]]:
+        return {_chunk_id(chunk): chunk for chunks in self._links.values() for chunk in chunks}
+
+    def link_chunks(self, ids: list[bytes]) -> dict[bytes, list[Link]]:
+        return {id_: chunk for id_, chunk in self._all_chunks().items() if id_ in ids}
+
+    def link_chunks_by_prefixes(self, prefixes: list[bytes]) -> dict[bytes, list[Link]]:
+        return {id_: chunk for id_, chunk in self._all_chunks().items() if id_[:5] in prefixes}
+
+    def chunk_prefixes(self, keys: list[bytes], limit: int) -> list[list[bytes]]:
+        chunks = sorted(self._all_chunks().items())
+        return [[id_[:5] for id_, chunk in chunks if any(x.target == key for x in chunk)][:limit] for key in keys]
+
+    def chunk_pages(self, ids: list[bytes], limit: int) -> list[list[bytes]]:
+        pages = [(_chunk_id(chunk), key) for (key, _), chunks in self._links.items() for chunk in chunks]
+        return [sorted({key for chunk, key in pages if chunk == id_})[:limit] for id_ in ids]
 
     def decide(self, *decisions: Decision) -> MemoryView:
         self._decisions.update((decision.key, decision) for decision in decisions)
@@ -192,6 +232,10 @@ class MemoryView:
     def word_postings(self, words: list[tuple[bytes, int]], limit: int) -> list[list[bytes]]:
         keys = (site + word.to_bytes(4, "big") for site, word in words)
         return [sorted(self._postings.get(("word", key), ()))[:limit] for key in keys]
+
+
+def _chunk_id(links: list[Link]) -> bytes:
+    return link_chunk.chunk_id(link_chunk.encode(links))
 
 
 @pytest.fixture
