@@ -98,8 +98,8 @@ class LinkEvidence:
 
         Dead URLs among them are replaced by their own substitutes, if there are any.
         """
-        found = self._follow(key, missing_since, frozenset({key}), 1)
-        return [substitution for substitution in found if substitution.strength >= STRENGTH_MIN]
+        candidates = self._follow(key, missing_since, frozenset({key}), 1)
+        return [substitution for substitution in candidates if substitution.strength >= STRENGTH_MIN]
 
     def _follow(self, key: bytes, missing_since: int, visited: frozenset[bytes], steps: int) -> list[Substitution]:
         direct = self._direct(key, missing_since, visited)

@@ -22,8 +22,8 @@ def sources(text):
 def substitutions(view, url=OLD, **find_settings) -> dict[str, object]:
     context: FindContext = finder_of(view, **find_settings)._context
     missing_since = context.checked_history(url_key(url)).missing_since
-    found = context.link_evidence.substitutions(url_key(url), missing_since or 0)
-    return {substitution.key: substitution for substitution in found}
+    results = context.link_evidence.substitutions(url_key(url), missing_since or 0)
+    return {substitution.key: substitution for substitution in results}
 
 
 def link_all(view, target, anchor=ANCHOR, sources=SOURCES, **options):
@@ -73,9 +73,9 @@ def test_a_dead_substitute_is_followed_to_its_own(view, pages, sources, text):
     link_all(view, NEW)
     view.add({**pages, **sources, LATER: text("third")})
     link_all(view, LATER)
-    found = substitutions(view)
-    assert list(found) == [url_key(LATER)]
-    assert (found[url_key(LATER)].steps, found[url_key(LATER)].votes) == (2, pytest.approx(0.9 * 12))
+    (substitution,) = substitutions(view).values()
+    assert substitution.key == url_key(LATER)
+    assert (substitution.steps, substitution.votes) == (2, pytest.approx(0.9 * 12))
     assert best(finder_of(view).find(OLD)).url == LATER
 
 

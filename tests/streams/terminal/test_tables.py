@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from state.model import Sweep, SweepState
@@ -176,6 +177,14 @@ def make_answer(*candidates: Candidate, url: str = "https://a.example/", status:
     return Answer(
         url=url, status=status, last_seen="2023-01-01T00:00:00Z", document=None, candidates=list(candidates)
     )
+
+
+def test_substituted_links_are_described_in_words() -> None:
+    candidate = make_candidate("https://a.example/new", 0.9)
+    for pages, words in ((12, "12 pages that linked to it as 'Data␛' now link"), (1, "1 page that linked")):
+        evidence = [Evidence("link_substitution", 0.9, pages=pages, anchor="Data\x1b")]
+        answer = make_answer(msgspec.structs.replace(candidate, evidence=evidence))
+        assert any(words in line for line in render(tables.answer_table(answer)))
 
 
 def test_urls_are_never_cut_or_broken() -> None:
