@@ -9,7 +9,8 @@ from state.codecs import link_chunk, link_list
 from state.model import Capture, Link
 from state.scheme import Scheme
 from streams.kafka.wire.validation import find_problem
-from streams.operators.messages import LinkPayload, SketchedPage
+from streams.operators.messages import SketchedPage
+from streams.sketch.links import LinkPayload
 
 CHUNK = link_chunk.encode([Link(target=b"org,example)/a", anchor="A")])
 LIST_ID = link_list.list_id([link_chunk.chunk_id(CHUNK)])
