@@ -98,8 +98,8 @@ def find(
 ) -> Exit:
     """Find where missing pages live now.
 
-    Each URL is reported as alive, moved, gone or unknown (not in any sweep). Candidates for the new URL are listed
-    with their confidence and the evidence for them.
+    Each URL is reported as alive, moved, gone, never_seen (not in any sweep, but pages link to it) or unknown.
+    Candidates for the new URL are listed with their confidence and the evidence for them.
     """
     from state.row_counter import RowCounter
     from state.view import View

@@ -44,7 +44,10 @@ class EditorDecision(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to one URL. `status` is `alive`, `moved`, `gone` or `unknown`; the best candidate comes first."""
+    """What happened to one URL. The best candidate comes first.
+
+    `status` is `alive`, `moved`, `gone`, `never_seen` or `unknown`.
+    """
 
     url: str
     status: str

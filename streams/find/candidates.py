@@ -132,9 +132,9 @@ class CandidateSelector:
         gathered_max = self._context.settings.gathered_max
         content_strengths = self._strengths_by_content(dead.row) if dead.row else {}
         sites = self._searched_sites(dead)
-        word_strengths = self._strengths_by_words(sites, _query_words(dead.features))
+        word_strengths = self.strengths_by_words(sites, _query_words(dead.features))
         names = [page_name_hash(name) for name in segment_name_variants(dead.url)[:NAMES_MAX]]
-        path_strengths = self._strengths_by_words(
+        path_strengths = self.strengths_by_words(
             sites, dict.fromkeys([*names, *path_terms(dead.url, self._context.sketcher)])
         )
         total_strengths: dict[bytes, float] = defaultdict(float)
@@ -203,7 +203,7 @@ class CandidateSelector:
             new_hosts = []
         return list(dict.fromkeys(site_hash(host + b"/") for host in [old_host, *new_hosts]))[:SITES_MAX]
 
-    def _strengths_by_words(self, sites: list[bytes], words: Iterable[int]) -> dict[bytes, float]:
+    def strengths_by_words(self, sites: list[bytes], words: Iterable[int]) -> dict[bytes, float]:
         """Return the sum of the weights of shared words, by document prefix. Rare words weigh more."""
         strengths: dict[bytes, float] = defaultdict(float)
         postings_left = WORD_ROWS_MAX

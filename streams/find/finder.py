@@ -21,6 +21,7 @@ from streams.find.copy_groups import group_copies
 from streams.find.editor_decisions import EditorDecisions
 from streams.find.find_context import FindContext
 from streams.find.missing_rule import UrlHistory
+from streams.find.never_seen import NeverSeenSearch
 from streams.find.ranking import RankedCandidate, Ranker
 from streams.find.redirects import folder_neighbours, follow_redirects
 from streams.find.report import SearchResult, build_candidates, guessed_candidate, soft_404_candidate
@@ -68,6 +69,7 @@ class Finder:
         self.searched_urls = 0  # number of URLs searched so far, including the neighbours of requested URLs
         self._ranker = Ranker(self._context)
         self._tracer = Tracer(self._context, self._ranker)
+        self._never_seen = NeverSeenSearch(self._context, self._tracer.selector)
         self._decisions = EditorDecisions(self._context)
 
     def find(self, url: str) -> Answer:
@@ -164,8 +166,7 @@ class Finder:
     def _ranked_answer(self, case: _Case, rules: Rules) -> Answer:
         history, result = case.history, case.result
         if history is None or (result is None and not history.is_alive):
-            candidates = self._guesses(case.page_url, rules) if history else []
-            return Answer(url=case.url, status="unknown", last_seen=None, document=None, candidates=candidates)
+            return self._uncaptured_answer(case, rules)
         status, candidates = "alive", []
         if result is not None:
             limit = self._settings.answers_max
@@ -216,6 +217,20 @@ class Finder:
         values = sketcher.compare_with_each(row.sketch, list(known.values())).resemblance.tolist()
         by_document = dict(zip(known, values, strict=True))
         return [1.0 if document == own else by_document.get(document, 0.0) for document in documents]
+
+    def _uncaptured_answer(self, case: _Case, rules: Rules) -> Answer:
+        """Return the answer for a URL that no sweep captured: `never_seen` if pages link to it, else `unknown`."""
+        candidates = self._guesses(case.page_url, rules) if case.history is not None else []
+        by_links = self._never_seen.search(case.history.key, case.url) if case.history is not None else None
+        known_urls = {candidate.url for candidate in candidates}
+        candidates += [candidate for candidate in by_links or () if candidate.url not in known_urls]
+        return Answer(
+            url=case.url,
+            status="unknown" if by_links is None else "never_seen",
+            last_seen=None,
+            document=None,
+            candidates=sorted(candidates, key=lambda c: -c.confidence)[: self._settings.answers_max],
+        )
 
     def _guesses(self, url: str, rules: Rules) -> list[Candidate]:
         """Return candidates for a URL that no sweep captured: living URLs that rules predict."""

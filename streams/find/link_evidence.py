@@ -91,7 +91,7 @@ class LinkEvidence:
         self._sources_max, self._catch_all_from, self._counters = sources_max, catch_all_from, counters
         self._lists: BatchLru[tuple[bytes, bytes], list[bytes]] = BatchLru(self._read_lists, _LISTS_CACHED)
         self._chunks: BatchLru[bytes, list[Link]] = BatchLru(self._read_chunks, _CHUNKS_CACHED)
-        self._targets_per_anchor = lru_cache(maxsize=64)(self._read_targets_per_anchor)
+        self.targets_per_anchor = lru_cache(maxsize=64)(self._read_targets_per_anchor)
 
     def substitutions(self, key: bytes, missing_since: int) -> list[Substitution]:
         """Return the URLs to which pages link instead of a dead URL, those with the most votes first.
@@ -154,8 +154,8 @@ class LinkEvidence:
 
     def _changes(self, key: bytes, missing_since: int) -> list[_Change]:
         """Return what changed in the pages of the sample that linked to a URL until it went missing."""
-        anchors = self._anchors_by_chunk(key)
-        sources = self._sample_sources(anchors)
+        anchors = self.anchors_by_chunk(key)
+        sources = self.sample_sources(anchors)
         histories = self._url_histories.get_many(source for source in sources if source != key)
         captures = {h.key: [page for page in h.pages if page.links] for h in histories}
         lists = [(source, c.links) for source, pages in captures.items() for c in pages if len(pages) > 1]
@@ -179,7 +179,7 @@ class LinkEvidence:
             )
         return changes
 
-    def _anchors_by_chunk(self, key: bytes) -> dict[bytes, list[str]]:
+    def anchors_by_chunk(self, key: bytes) -> dict[bytes, list[str]]:
         """Return the anchors with which chunks link to a URL; chunks of main content come first."""
         (prefixes,) = self._view.chunk_prefixes([key], self._sources_max + 1)
         if len(prefixes) > self._sources_max:
@@ -194,7 +194,7 @@ class LinkEvidence:
                 (navigation if all(link.navigation for link in to_key) else content)[id_] = anchors
         return {**content, **navigation}
 
-    def _sample_sources(self, chunk_ids: Iterable[bytes]) -> list[bytes]:
+    def sample_sources(self, chunk_ids: Iterable[bytes]) -> list[bytes]:
         """Return the keys of at most `find.link_sources_max` pages with these chunks, some for each chunk."""
         wanted = list(chunk_ids)
         if not wanted:
@@ -204,6 +204,19 @@ class LinkEvidence:
         if len(sources) > self._sources_max:
             self._counters["find_link_sources_max"] += 1
         return list(islice(sources, self._sources_max))
+
+    def last_captures_with(
+        self, sources: Sequence[bytes], anchors_by_chunk: Mapping[bytes, list[str]]
+    ) -> list[tuple[Capture, list[bytes]]]:
+        """Return the last page of each source that has one of these chunks, and the ids of its chunks."""
+        histories = self._url_histories.get_many(sources)
+        captures = [page for history in histories for page in reversed(history.pages) if page.links]
+        lists = self._lists.get_many((capture.key, capture.links) for capture in captures)
+        last: dict[bytes, tuple[Capture, list[bytes]]] = {}
+        for capture, ids in zip(captures, lists, strict=True):
+            if not anchors_by_chunk.keys().isdisjoint(ids):
+                last.setdefault(capture.key, (capture, ids))
+        return list(last.values())
 
     def _votes(self, change: _Change, key: bytes) -> list[_Vote]:
         new = list(chain.from_iterable(self._chunks.get_many(change.new_chunks)))
@@ -219,7 +232,7 @@ class LinkEvidence:
         for link in chain.from_iterable(self._chunks.get_many([*change.old_chunks, *change.kept_chunks])):
             proposed.get(normalise(link.anchor), {}).pop(link.target, None)
         old = list(chain.from_iterable(self._chunks.get_many(change.old_chunks)))
-        targets_per_anchor = self._targets_per_anchor(change.host)
+        targets_per_anchor = self.targets_per_anchor(change.host)
         return [
             _Vote(change.source, link, 1.0 / (len(links) * targets_per_anchor.get(anchor, 1)))
             for anchor, links in proposed.items()

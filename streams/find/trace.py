@@ -40,7 +40,7 @@ class Tracer:
 
     def __init__(self, context: FindContext, ranker: Ranker) -> None:
         self._context, self._ranker = context, ranker
-        self._selector = CandidateSelector(context)
+        self.selector = CandidateSelector(context)
 
     def trace(
         self, dead: DeadUrl, extra_keys: Iterable[bytes] = (), visited: frozenset[bytes] = frozenset(), depth: int = 0
@@ -49,7 +49,7 @@ class Tracer:
         visited |= {dead.key}
         comparer = PageComparer(self._context, dead)
         ranked = self._ranker.rank(
-            comparer, self._selector.select(dead, [*extra_keys, *dead.substitutions, *dead.declared], visited)
+            comparer, self.selector.select(dead, [*extra_keys, *dead.substitutions, *dead.declared], visited)
         )
         living = [candidate for candidate in ranked if candidate.history.is_alive]
         hop = self._find_hop(dead, ranked) if depth < scoring.HOPS_MAX else None

@@ -43,6 +43,8 @@ EVIDENCE = {
     "copied_tree": "part of a copied tree",
     "path": "similar path",
     "rule": "rewrite rule",
+    "anchors": "has the words of links to the old page",
+    "same_anchor": "pages link to it with the same words",
     "canonical": "named as canonical by the old page",
     "script": "a script of the old page led there",
     "refresh": "a refresh of the old page led there",
@@ -52,7 +54,7 @@ EVIDENCE = {
 }
 _ALWAYS_LISTED = {"redirect", "redirect_of_many"}  # observed by the crawler, so listed at any confidence
 _SOFT_404 = "suspected error page: many unrelated URLs of its host changed to this page or near-copies of it"
-_STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknown": "dim"}
+_STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknown": "dim", "never_seen": "yellow"}
 
 
 def ingest_summary(summary: Summary, seconds: float) -> Text:

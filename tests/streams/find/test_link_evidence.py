@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams.find.find_context import FindContext
+from streams.find.link_evidence import Substitution
 from streams.urls import url_key
 from tests.streams.find.conftest import best, finder_of, kinds
 
@@ -19,7 +20,7 @@ def sources(text):
     return {url: text(f"source{n}") for n, url in enumerate(SOURCES)}
 
 
-def substitutions(view, url=OLD, **find_settings) -> dict[str, object]:
+def substitutions(view, url=OLD, **find_settings) -> dict[bytes, Substitution]:
     context: FindContext = finder_of(view, **find_settings)._context
     missing_since = context.checked_history(url_key(url)).missing_since
     results = context.link_evidence.substitutions(url_key(url), missing_since or 0)
