@@ -203,9 +203,9 @@ def build(versions: list[Pages], layout: str) -> tuple[list[Pages], Truth]:
             pairs = {path: (path, "moved") for path in pages}
             truth |= to_urls(pairs, f"/docs/v{number}/", f"/manual/v{number}/")
         return manuals(versions), truth
-    living, sweeps = LAYOUTS[layout]
+    living, build_sweeps = LAYOUTS[layout]
     known = [versions[0], versions[-1]] if layout == "skipped" else versions
-    return sweeps(versions), to_urls(find_moves(known), living, living)
+    return build_sweeps(versions), to_urls(find_moves(known), living, living)
 
 
 def to_urls(truth: Truth, old_tree: str, new_tree: str) -> Truth:

@@ -16,6 +16,7 @@ import msgspec
 from state.scheme import Scheme
 from state.view import View
 from streams.errors import BadUrl
+from streams.find import score as scoring
 from streams.find.answer import Answer, Candidate
 from streams.find.copy_groups import group_copies
 from streams.find.editor_decisions import EditorDecisions
@@ -36,7 +37,7 @@ from streams.tracking_parameters import known_key
 from streams.urls import host_prefix, url_key
 
 BLOCK_URLS = 2_000  # all URLs of a block are traced before the rules learned from their moves are applied
-LEARN_CONFIDENCE_MIN = 0.35  # rules are learned from moves with at least this confidence
+LEARN_CONFIDENCE_MIN = 0.25  # rules are learned from moves with at least this confidence
 MOVES_MAX = 20_000  # rules are learned from at most this many moves, the most recently found
 NEIGHBOURS_MAX = 24  # missing neighbours traced per URL to learn rules, if only a few URLs are requested
 
@@ -204,7 +205,8 @@ class Finder:
         result = msgspec.structs.replace(self._apply_rules(case.page_url, case.result, NO_RULES), redirect=None)
         best = result.trace.ranked[0]
         (candidate,) = build_candidates(result, 1)
-        is_sure = not best.traits.is_copied and candidate.confidence >= LEARN_CONFIDENCE_MIN
+        is_doubtful = best.traits.is_copied or scoring.is_path_the_only_evidence(best.traits)
+        is_sure = not is_doubtful and candidate.confidence >= LEARN_CONFIDENCE_MIN
         return best.history.pages[-1].url if is_sure else None
 
     def _resemblances(self, candidate: RankedCandidate, others: list[RankedCandidate]) -> list[float]:

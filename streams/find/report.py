@@ -47,10 +47,10 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
         confidence_left -= redirect.confidence
     for index, other in enumerate(others[:limit]):
         confidence = _confidence(result, others, index)
-        # Only one candidate can be right, so the others get at most 1 minus the confidence of the first candidate.
+        # Only one candidate can be right, and the first is the most likely one.
         confidence = min(confidence, confidence_left) if candidates else confidence
         candidates.append(_compared_candidate(result, other, confidence))
-        confidence_left = min(confidence_left, 1.0 - candidates[0].confidence)
+        confidence_left = min(confidence_left, candidates[0].confidence, 1.0 - candidates[0].confidence)
     if redirect is not None and redirect not in candidates:  # a doubtful redirect target is ranked by confidence
         candidates.append(redirect)
         candidates.sort(key=lambda candidate: -candidate.confidence)
@@ -94,15 +94,14 @@ def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int)
     candidate, hops = ranked[index], result.trace.hops
     rivals = [other for other in ranked if other is not candidate and not _is_same_page(other, candidate)]
     second_score = rivals[0].score if rivals else 0.0
-    confidence = scoring.confidence(candidate.score, second_score, candidate.traits)
-    for hop in hops:
-        confidence *= hop.confidence
+    hop_confidences = [hop.confidence for hop in hops]
+    confidence = scoring.confidence(candidate.score, second_score, candidate.traits, hop_confidences)
     if hops and candidate.traits.resemblance == 1.0:
         # The candidate has exactly the text of the old page, so doubts about the hops do not matter.
         second_score = max((scoring.score(rival.traits) for rival in rivals), default=0.0)
         direct_confidence = scoring.confidence(scoring.score(candidate.traits), second_score, candidate.traits)
         confidence = max(confidence, direct_confidence)
-    if not hops and scoring.is_path_the_only_evidence(candidate.traits):
+    if scoring.is_path_the_only_evidence(candidate.traits):
         confidence = min(confidence, scoring.PATH_ALONE_CONFIDENCE_MAX)
     return confidence
 

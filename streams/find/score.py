@@ -20,15 +20,17 @@ If texts are not stored, the cosine is missing, and sketches supply the other fi
 
     score = 1.6 containment x (1 - 0.85 coexisted) + 1.6 path + ...
 
-The confidence is a logistic function of five figures: the score, the margin to the second-best score as a share of
-the score, whether the candidate appeared when the old URL went missing, whether it has almost none of the old
-content, and whether it is in a copied tree. A second-best score below 0.2 is raised to 0.2, because not all pages
-were compared.
+The confidence is a logistic function of the score, of the margin to the second-best score as a share of the score, of
+the confidences of the hops, and of whether the candidate is in a copied tree. Without texts, it also depends on
+whether the candidate appeared when the old URL went missing, and whether it has almost none of the old content. A
+second-best score below 0.2 is raised to 0.2, because not all pages were compared. A sure hop raises the confidence,
+because the score is lower at the end of a long way: part of it is the score from the first URL.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 # Weights of the traits in the score.
@@ -42,7 +44,7 @@ COPIED_TREE_ABOVE = 0.5  # a candidate with a greater `copied_tree` is in a copi
 MIRRORED_MIN = 0.5  # share of a candidate's neighbours that have a living counterpart near the old page
 MIRRORED_CONTENT_MAX = 0.5  # a candidate with more of the old text is not just a counterpart
 HOP_WEIGHT = 0.8  # weight of the score from a hop; the score from the old URL has the remaining weight
-HOP_CONFIDENCE_MIN = 0.15
+HOP_CONFIDENCE_MIN = 0.08
 HOPS_MAX = 4
 REDIRECT_CONFIDENCE, DOUBTFUL_REDIRECT_CONFIDENCE, REDIRECT_SUPPORT_MIN = 0.97, 0.45, 0.25
 
@@ -73,9 +75,9 @@ class Traits(NamedTuple):
         return max(self.link, self.declared) >= STRONG_LINKS_MIN
 
 
-# Coefficients of the confidence: constant, score, margin, appeared, low content.
-CONFIDENCE_WITH_TEXTS = (-3.8, 2.05, 3.4, 0.1, -1.1)
-CONFIDENCE_FROM_SKETCHES = (-3.9, 1.6, 3.7, 1.0, -0.8)
+# Coefficients of the confidence: constant, score, margin, appeared, low content, per hop, log of a hop's confidence.
+CONFIDENCE_WITH_TEXTS = (-4.3, 1.95, 4.25, 0.0, 0.0, 2.0, 1.2)
+CONFIDENCE_FROM_SKETCHES = (-3.9, 1.6, 3.7, 1.0, -0.8, 0.0, 1.0)
 COPIED_TREE_LOGIT = 2.0  # subtracted from the logit of a candidate in a copied tree
 SECOND_SCORE_MIN, LOW_CONTENT_BELOW = 0.2, 0.1
 # A candidate with less content of the old page than this is not a move on the evidence of its path alone.
@@ -107,10 +109,12 @@ def score(traits: Traits) -> float:
     )
 
 
-def confidence(best_score: float, second_score: float, traits: Traits) -> float:
+def confidence(
+    best_score: float, second_score: float, traits: Traits, hop_confidences: Iterable[float] = ()
+) -> float:
     """Return the probability that the best candidate is right, given its traits and the second-best score."""
     coefficients = CONFIDENCE_WITH_TEXTS if traits.cosine is not None else CONFIDENCE_FROM_SKETCHES
-    constant, score_weight, margin_weight, appeared_weight, low_content_weight = coefficients
+    constant, score_weight, margin_weight, appeared_weight, low_content_weight, hop_weight, log_weight = coefficients
     margin = min(
         1.0, max(0.0, (best_score - max(second_score, SECOND_SCORE_MIN)) / max(best_score, SECOND_SCORE_MIN))
     )
@@ -120,6 +124,7 @@ def confidence(best_score: float, second_score: float, traits: Traits) -> float:
     logit = constant + score_weight * best_score + margin_weight * margin
     logit += appeared_weight * traits.appeared + low_content_weight * has_low_content
     logit -= COPIED_TREE_LOGIT * traits.is_copied
+    logit += sum(hop_weight + log_weight * math.log(max(hop, 1e-3)) for hop in hop_confidences)
     return 1 / (1 + math.exp(-logit))
 
 

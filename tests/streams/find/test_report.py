@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from state.model import Capture
 from streams.find import Evidence
 from streams.find import score as scoring
@@ -21,6 +23,7 @@ SITE = "https://site.example"
 OLD = f"{SITE}/old.html"
 RULE = Rule(f"{SITE[6:]}/doc/", ".html", f"{SITE[6:]}/guide/", ".html")
 SURE = Traits(resemblance=0.9, containment=0.9, weighted_containment=0.9, cosine=0.9, appeared=True)
+PATH_ALONE = Traits(cosine=0.1, path=1.0, title=1.0, appeared=True)
 
 
 def capture(url: str, document: bytes | None = b"d" * 16, status: int = 200) -> Capture:
@@ -72,12 +75,12 @@ def test_two_spellings_of_one_page_do_not_lower_each_other():
     assert rival.confidence < alone.confidence
 
 
-def test_hops_lower_the_confidence_unless_the_text_is_identical():
-    hop = Hop(f"{SITE}/stop", 0.5, history(f"{SITE}/stop"), 3)
+def test_doubtful_hops_lower_the_confidence_unless_the_text_is_identical():
+    hop = Hop(f"{SITE}/stop", 0.1, history(f"{SITE}/stop"), 3)
     direct = build_candidates(result(ranked(f"{SITE}/a", SURE)), 1)[0]
     onward = build_candidates(result(ranked(f"{SITE}/a", SURE), hops=(hop,)), 1)[0]
-    assert abs(onward.confidence - direct.confidence / 2) < 1e-3
-    assert onward.evidence[0] == Evidence("stop", 0.5, f"{SITE}/stop")
+    assert onward.confidence < direct.confidence
+    assert onward.evidence[0] == Evidence("stop", 0.1, f"{SITE}/stop")
     identical = ranked(f"{SITE}/a", SURE._replace(resemblance=1.0))
     assert build_candidates(result(identical, hops=(hop,)), 1)[0].confidence == direct.confidence
 
@@ -151,3 +154,17 @@ def test_a_guess_has_a_share_of_the_confidence_of_its_rule():
     assert (candidate.url, candidate.confidence) == (f"{SITE}/guide/a.html", 0.15)
     rule = "//site.example/doc/*.html -> //site.example/guide/*.html (3 moves)"
     assert candidate.evidence == [Evidence("rule", 0.5, rule)]
+
+
+def test_no_candidate_is_more_likely_than_the_first():
+    """The path alone lowers the confidence of the first candidate, which keeps its rank."""
+    first, second = build_candidates(
+        result(ranked(f"{SITE}/a", PATH_ALONE)._replace(score=3.0), ranked(f"{SITE}/b", SURE, b"e" * 16)), 2
+    )
+    assert second.confidence <= first.confidence <= scoring.PATH_ALONE_CONFIDENCE_MAX
+
+
+@pytest.mark.parametrize("hops", [(), (Hop(f"{SITE}/stop", 0.9, history(f"{SITE}/stop"), 3),)])
+def test_a_path_alone_is_not_sure_with_or_without_hops(hops):
+    (candidate,) = build_candidates(result(ranked(f"{SITE}/a", PATH_ALONE)._replace(score=3.0), hops=hops), 1)
+    assert candidate.confidence == scoring.PATH_ALONE_CONFIDENCE_MAX

@@ -15,8 +15,14 @@ def test_confidence_grows_with_score_and_margin():
 
     assert sure(2.0, 0.2) > sure(2.0, 1.8) > sure(1.0, 0.9)
     assert sure(0.0, 0.0) < 0.2
-    low_content = scoring.confidence(2.0, 0.2, Traits(cosine=0.05, appeared=True))
-    assert low_content < sure(2.0, 0.2)
+    low_content = scoring.confidence(2.0, 0.2, Traits(appeared=True))
+    assert low_content < scoring.confidence(2.0, 0.2, Traits(containment=0.5, appeared=True))
+
+
+def test_a_doubtful_hop_lowers_the_confidence_and_a_sure_hop_makes_up_for_the_lower_score():
+    traits = Traits(containment=0.5, cosine=0.5)
+    doubtful, direct, sure = (scoring.confidence(1.2, 0.9, traits, hops) for hops in ([0.1], [], [0.9]))
+    assert doubtful < direct < sure
 
 
 def test_a_single_candidate_with_little_in_common_is_not_sure():
