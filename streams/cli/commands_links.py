@@ -35,7 +35,8 @@ def links(context: Context, url: str, direction: str, sweep_name: str | None, as
         if sweep_name is not None and sweep_name not in numbers:
             raise InputError(f"sweep {sweep_name!r} does not exist", "list all sweeps with `lostfound sweep list`")
         number = numbers[sweep_name] if sweep_name is not None else None
-        results = query.links_to(view, key, number) if direction == "in" else query.links_from(view, key, number)
+        find_links = query.links_to if direction == "in" else query.links_from
+        results = find_links(view, key, number, with_context=as_json)
         message = f"no link {'to' if direction == 'in' else 'from'} {escape_text(url)} is stored"
         return print_results(
             results, lambda rows: tables.links_table(rows, incoming=direction == "in"), message, as_json=as_json

@@ -14,9 +14,10 @@ import msgspec
 from state.codecs import url_key as url_key_codec
 from state.model import Capture, Link, LinkKind
 from state.view import View
+from streams.query.link_context import find_context, one_line_per_block
 
 CHUNKS_READ_MAX = 4_096  # chunks of one target
-_SOURCES_PER_LOOKUP = 256
+_SOURCES_PER_LOOKUP = 64  # their texts are in memory at the same time
 
 
 class StoredLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,7 @@ class StoredLink(msgspec.Struct, frozen=True, kw_only=True):
     last_sweep: str
     nofollow: bool
     navigation: bool
+    context: tuple[str, str] = ("", "")  # the words before and after the link, if wanted and stored
 
 
 class _Seen(msgspec.Struct):
@@ -45,16 +47,19 @@ _Statement = tuple[bytes, LinkKind, str]
 """The target, kind and anchor of a link. Two links of a page that agree in them are one."""
 
 
-def links_from(view: View, key: bytes, sweep: int | None = None) -> Iterator[StoredLink]:
+def links_from(
+    view: View, key: bytes, sweep: int | None = None, *, with_context: bool = False
+) -> Iterator[StoredLink]:
     """Yield the links of a page, in its order; with `sweep`, only those that it had in this sweep."""
     sweep_names = _sweep_names(view)
     captures = _captures_with_links(view.histories([key])[0], sweep_names, sweep)
     lists = view.link_lists({(key, capture.links) for capture in captures})
-    yield from _merge(captures, lists, view.link_chunks({id_ for ids in lists.values() for id_ in ids}), sweep_names)
+    chunks = view.link_chunks({id_ for ids in lists.values() for id_ in ids})
+    yield from _stored_links(view, _merge(captures, lists, chunks), sweep_names, with_context=with_context)
 
 
 def links_to(
-    view: View, key: bytes, sweep: int | None = None, sources_max: int | None = None
+    view: View, key: bytes, sweep: int | None = None, sources_max: int | None = None, *, with_context: bool = False
 ) -> Iterator[StoredLink]:
     """Yield the links to a URL by source, in the order of the sources' keys."""
     sweep_names = _sweep_names(view)
@@ -66,9 +71,8 @@ def links_to(
             for source, history in zip(sources, histories, strict=True)
         }
         lists = view.link_lists({(source, c.links) for source, history in captures.items() for c in history})
-        for source in sources:
-            own_lists = {key_and_id: ids for key_and_id, ids in lists.items() if key_and_id[0] == source}
-            yield from _merge(captures[source], own_lists, chunks, sweep_names)
+        merged = (item for source in sources for item in _merge(captures[source], lists, chunks))
+        yield from _stored_links(view, merged, sweep_names, with_context=with_context)
 
 
 def chunks_with_target(view: View, keys: Sequence[bytes]) -> dict[bytes, dict[bytes, list[Link]]]:
@@ -106,8 +110,7 @@ def _merge(
     captures: Sequence[Capture],
     lists: Mapping[tuple[bytes, bytes], Sequence[bytes]],
     chunks: Mapping[bytes, Sequence[Link]],
-    sweep_names: Mapping[int, str],
-) -> Iterator[StoredLink]:
+) -> Iterator[tuple[Link, _Seen]]:
     """Yield each link of a page's captures once, with the first and the last capture that have it.
 
     The flags are those of the last capture.
@@ -128,18 +131,33 @@ def _merge(
                     known_link, known.last = link, span.last
                 known.first = min(known.first, span.first, key=_order)
                 seen[statement] = (known_link, known)
-    for link, span in seen.values():
+    return iter(seen.values())
+
+
+def _stored_links(
+    view: View, merged: Iterable[tuple[Link, _Seen]], sweep_names: Mapping[int, str], *, with_context: bool
+) -> Iterator[StoredLink]:
+    """Yield links as values of the command, with their contexts in the last captures if these are wanted."""
+    links = list(merged)
+    texts: dict[bytes, str] = {}
+    if with_context:
+        documents = sorted({seen.last.document for _, seen in links if seen.last.document is not None})
+        found = zip(documents, view.titles_and_texts(documents), strict=True)
+        texts = {document: one_line_per_block(stored[1]) for document, stored in found if stored is not None}
+    for link, seen in links:
+        text = texts.get(seen.last.document or b"", "")
         yield StoredLink(
-            source=span.last.url,
+            source=seen.last.url,
             target=url_key_codec.url_of(link.target, https=link.https),
             anchor=link.anchor,
-            first_seen=span.first.time,
-            last_seen=span.last.time,
+            first_seen=seen.first.time,
+            last_seen=seen.last.time,
             kind=link.kind.name.lower(),
-            first_sweep=sweep_names[span.first.sweep],
-            last_sweep=sweep_names[span.last.sweep],
+            first_sweep=sweep_names[seen.first.sweep],
+            last_sweep=sweep_names[seen.last.sweep],
             nofollow=link.nofollow,
             navigation=link.navigation,
+            context=("", "") if link.navigation else find_context(text, link.anchor),
         )
 
 

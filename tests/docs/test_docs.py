@@ -27,7 +27,7 @@ from streams.engine.ingest import Summary
 from streams.find.answer import Answer, Candidate, Evidence
 from streams.forgetting import RemovalTotals
 from streams.kafka.publish import Published
-from streams.query import Cluster, Duplicate, Match, Member, Pair, UrlCapture
+from streams.query import Cluster, Duplicate, Match, Member, Pair, StoredLink, UrlCapture
 from streams.terminal.tables import EVIDENCE
 
 ROOT = Path(__file__).parents[2]
@@ -194,6 +194,7 @@ DOCUMENTED_STRUCTS = [
     Pair,
     Match,
     UrlCapture,
+    StoredLink,
     Answer,
     Candidate,
     Evidence,

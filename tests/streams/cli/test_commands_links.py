@@ -106,3 +106,18 @@ def test_a_redirect_by_script_is_kept_although_the_page_has_no_text(lostfound: L
     assert result.rows[0]["rejected"] == {"no_text": 2}
     (row,) = lostfound("links", C, "--json").rows
     assert (row["source"], row["kind"]) == (A, "script")
+
+
+def test_the_context_of_a_link_comes_from_the_stored_text(lostfound: Lostfound, tmp_path: Path) -> None:
+    body = f"<p>Read the <a href={C}>manual</a> of the station.</p><nav><a href={B}>manual</a></nav>"
+    ingest(lostfound, tmp_path / "p.jsonl", "1", {A: body}, 1_700_000_000_000)
+    contexts = {row["target"]: row["context"] for row in lostfound("links", A, "--out", "--json").rows}
+    assert contexts == {C: ["Read the", "of the station."], B: ["", ""]}
+    (row,) = lostfound("links", C, "--json").rows
+    assert row["context"] == ["Read the", "of the station."]
+    config = tmp_path / "no_texts.toml"
+    config.write_text("[policy]\nkeep_texts = false\n")
+    common = ("--config", config, "--data-dir", tmp_path / "no_texts")
+    ingest(lostfound, tmp_path / "p.jsonl", "1", {A: body}, 1_700_000_000_000, *common)
+    (row,) = lostfound("links", C, "--json", *common).rows
+    assert row["context"] == ["", ""]
