@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 ID_BYTES = 16
 PREFIX_BYTES = 5  # length of the id prefixes in postings, which rarely collide; verification rejects collisions
-TARGET_HASH_BYTES = 5  # length of the hashes of link targets; the chunk that is then read shows collisions
+TARGET_HASH_BYTES = 4  # length of the hashes of link targets; the chunk that is then read shows collisions
 
 
 class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -31,6 +31,7 @@ _REFERENCE_BUFFERS_MIB = 256  # the sizes in `STORAGE` were chosen for this tota
 _CACHE_ENTRY_BYTES = 0  # 0: unknown, so the cache's table grows with its entries and is not allocated up front
 _AFTER_PREFIX = b"\xff" * 32  # appended to a prefix, sorts after all keys that continue it with up to 32 bytes
 _FILES_PER_TIERED_COMPACTION = 8
+_TRAINING_PER_DICTIONARY = 16  # bytes of rows from which a byte of a dictionary is trained
 
 
 class MemoryBudget:
@@ -338,6 +339,10 @@ class Store:
         for column_family in self._column_families():
             column_family.flush()
 
+    def compact(self, family: Family) -> None:
+        """Merge all files of a family into the last level, as RocksDB does over time."""
+        self._families[family].compact_range(None, None)
+
     def checkpoint(self, path: Path) -> None:
         """Copy everything committed so far, even during writes. Use hard links if the file system supports them."""
         try:
@@ -481,10 +486,13 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits, *, writable: boo
     if storage.tiered:
         options.set_compaction_style(rocks.DBCompactionStyle.universal())
         options.set_level_zero_file_num_compaction_trigger(_FILES_PER_TIERED_COMPACTION)
-    is_compressed = storage.compression != "none"
-    options.set_compression_type(rocks.DBCompressionType.lz4() if is_compressed else rocks.DBCompressionType.none())
-    if storage.compression == "lz4+zstd":
+    compression = {"none": rocks.DBCompressionType.none(), "zstd": rocks.DBCompressionType.zstd()}
+    options.set_compression_type(compression.get(storage.compression, rocks.DBCompressionType.lz4()))
+    if "zstd" in storage.compression:
         options.set_bottommost_compression_type(rocks.DBCompressionType.zstd())
+        dictionary_bytes = storage.dictionary_kib << 10
+        options.set_bottommost_compression_options(-14, storage.zstd_level, 0, dictionary_bytes, True)
+        options.set_bottommost_zstd_max_train_bytes(_TRAINING_PER_DICTIONARY * dictionary_bytes, True)
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_max_bytes_for_level_base(256 * MIB)
     options.set_target_file_size_base(16 * MIB)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from state.model import LinkKind
 from streams.urls import url_key
 
 SUCCESS_STATUSES = range(200, 300)
@@ -22,12 +23,21 @@ class Origin(msgspec.Struct, frozen=True):
     member: str = ""
 
 
+class SuppliedLink(msgspec.Struct, frozen=True):
+    """A link that the crawler extracted. `target` may be relative to the page."""
+
+    target: str
+    anchor: str = ""
+    kind: LinkKind = LinkKind.ANCHOR
+    nofollow: bool = False
+
+
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one fetch. Transfer and content encodings are removed, but the content is not yet parsed.
 
-    The content is in `body` (bytes as served) or `text` (extracted by the crawler). Redirects, errors, revisits and
-    pages with a `content_error` have neither. The constructor raises BadUrl if no `key` is given and none can be
-    derived from `url`.
+    The content is in `body` (bytes as served) or `text` (extracted by the crawler). Redirects, errors, revisits,
+    pages of which only metadata is known, and pages with a `content_error` have neither. The constructor raises
+    BadUrl if no `key` is given and none can be derived from `url`.
     """
 
     url: str
@@ -42,6 +52,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     original_url: str | None = None  # only for a revisit: the URL of the capture that it repeats
     original_time: int | None = None  # the time of that capture (ms), if known
     title: str = ""
+    links: list[SuppliedLink] | None = None  # of a page without a body: None unless the crawler extracted links
     content_error: tuple[str, str] | None = None  # why the content cannot be used: reason and detail, as in Rejected
     origin: Origin = Origin("", 0)
 
@@ -62,7 +73,7 @@ REJECTION_REASONS: dict[str, str] = {
     "bad_encoding": "the body cannot be decoded as its Content-Encoding says; the URL is stored without text",
     "bad_field": "a field has the wrong type or a value out of range",
     "bad_header": "the header of a record is too long, or does not contain a valid length",
-    "bad_json": "a line is not a JSON object",
+    "bad_json": "a line, or the metadata of a page, is not a JSON object",
     "bad_length": "a record does not end where its length says; reading resumes at the next record",
     "bad_pointer": "a pointer does not lead to a WARC record of the line's URL in a file under `warc_folder`",
     "bad_time": "the fetch time is invalid; a missing time is replaced by the time at which the sweep was opened "

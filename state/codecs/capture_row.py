@@ -31,6 +31,7 @@ _HAS_LINKS = 32
 _HEAD = struct.Struct(">BBHB")
 _KEY_TAIL = struct.Struct(">IQH")
 _SUCCESS_BIT = 0x8000  # the highest bit of a tiebreaker, set for status 2xx
+_METADATA_TIEBREAKERS = 1 << 10  # few, so that another tiebreaker is hardly ever as small
 _STRING_BYTES_MAX = 0xFFFF
 TIEBREAKER_MAX = 0xFFFF
 
@@ -41,9 +42,14 @@ def history_prefix(key: bytes) -> bytes:
 
 
 def tiebreaker_of(capture: Capture) -> int:
-    """Return the tiebreaker of a capture, which is never 0: a hash of the response, and a bit for success."""
+    """Return the tiebreaker of a capture, which is never 0: a hash of the response, and a bit for success.
+
+    A capture of a page of which only metadata is known sorts before one of the same response with a document.
+    """
     response = f"{capture.status} {capture.url}\n{capture.redirect or ''}\n".encode("utf-8", "surrogatepass")
     success_bit = _SUCCESS_BIT if 200 <= capture.status < 300 else 0
+    if capture.links and not capture.raw_fingerprint:
+        return success_bit | (mmh3.hash(response + capture.links, signed=False) % _METADATA_TIEBREAKERS + 1)
     return success_bit | (mmh3.hash(response + capture.raw_fingerprint, signed=False) % (_SUCCESS_BIT - 1) + 1)
 
 

@@ -3,7 +3,7 @@
     key    chunk id 8 B                                    the links
     value  version 1 B │ link │ link │ ...
     key    chunk id 8 B │ url key                          a page whose links contain the chunk; no value
-    key    target hash 5 B │ first 5 B of the chunk id     an entry in `link_targets`; no value
+    key    target hash 4 B │ first 5 B of the chunk id     an entry in `link_targets`; no value
 
     link   flags 1 B │ shared varint │ length varint │ rest of the target │ [length varint │ anchor]
     flags  1, 2, 4: kind   8: https   16: nofollow   32: navigation   64: anchor

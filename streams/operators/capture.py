@@ -55,10 +55,11 @@ def new_capture(
 
 
 def fingerprint_page(page: Page) -> bytes:
-    """Return an 8-byte hash of everything from which the title and text of a page are extracted."""
+    """Return an 8-byte hash of everything from which the title, text and links of a page are extracted."""
     title = b"title\0" + page.title.encode("utf-8", "replace") + b"\0" if page.title else b""
     if page.text is not None:
-        return fingerprint(title + b"text\0" + page.text.encode("utf-8", "replace"))
+        links = b"\0links\0" + msgspec.msgpack.encode(page.links) if page.links else b""
+        return fingerprint(title + b"text\0" + page.text.encode("utf-8", "replace") + links)
     return fingerprint(title + f"{page.mime}\0{page.charset}\0".encode() + (page.body or b""))
 
 
@@ -69,17 +70,23 @@ def find_unchanged(
 
     An unchanged page needs no sketch: a state has one extractor and tokeniser, so the same bytes give the same
     document. A page older than the last capture is sketched anyway, because the state stores the earliest text.
+    A page without stored links is sketched again, because `policy` may not have kept them.
     A response that `policy` no longer accepts as a page is sketched again, too.
     `last_captures` contains the last capture of each URL that has captures, by URL key.
     """
-    unchanged_pages = [_find_unchanged_page(page, last_captures.get(page.key), sweep) for page in pages]
+    keep_links = policy.keep_links != "off"
+    unchanged_pages = [
+        _find_unchanged_page(page, last_captures.get(page.key), sweep, keep_links=keep_links) for page in pages
+    ]
     return [
         result if result is not None and content_kind.is_page(page, policy) else None
         for page, result in zip(pages, unchanged_pages, strict=True)
     ]
 
 
-def _find_unchanged_page(page: Page, previous: Capture | None, sweep: int) -> SketchedPage | None:
+def _find_unchanged_page(
+    page: Page, previous: Capture | None, sweep: int, *, keep_links: bool
+) -> SketchedPage | None:
     if previous is None or previous.document is None or previous.status not in SUCCESS_STATUSES:
         return None
     if page.status not in SUCCESS_STATUSES or (page.body or page.text) is None or page.time < previous.time:
@@ -88,6 +95,8 @@ def _find_unchanged_page(page: Page, previous: Capture | None, sweep: int) -> Sk
         return None
     raw_fingerprint = fingerprint_page(page)
     if raw_fingerprint != previous.raw_fingerprint:
+        return None
+    if keep_links and not previous.links and (page.body is not None or page.links):
         return None
     capture = new_capture(page, sweep, previous.document, raw_fingerprint, previous.extractor, previous.links)
     return SketchedPage(capture=capture, origin=page.origin)

@@ -19,7 +19,7 @@ from streams.settings import Limits, Policy
 from streams.sketch import content_kind
 from streams.sketch import sketcher as sketching
 from streams.sketch.content_kind import ContentKind
-from streams.sketch.extract import ExtractedText, TextError, extract
+from streams.sketch.extract import ExtractedText, TextError, extract, extract_supplied_links
 from streams.sketch.html_guard import ParserLimits
 from streams.sketch.index_terms import (
     TEXT_WORDS_MAX,
@@ -28,7 +28,7 @@ from streams.sketch.index_terms import (
     word_entries,
     word_entries_of_pages,
 )
-from streams.sketch.links import LinkExtractor
+from streams.sketch.links import LinkExtractor, LinkPayload
 from streams.sketch.sketcher import SketchBatch
 from streams.urls import url_key
 
@@ -86,7 +86,10 @@ class SketchOperator:
                 capture = SketchedPage(capture=new_capture(page, task.sweep), origin=page.origin)
                 results.append([capture, NotAPage(page.mime, page.origin)])
                 continue
-            results.append([self._page_without_document(page, task.sweep, original_key)])
+            links = None
+            if kind is not None and page.body is None and page.text is None:
+                links = extract_supplied_links(page, self._link_extractor)
+            results.append([self._page_without_document(page, task.sweep, original_key, links)])
             if page.content_error is not None:
                 results[-1].append(Rejected(*page.content_error, page.origin, page.url))
             has_content = page.body is not None or page.text is not None
@@ -110,14 +113,17 @@ class SketchOperator:
             return url_key(page.original_url, self.limits.url_bytes_max)
         return page.key if page.status == NOT_MODIFIED else None
 
-    def _page_without_document(self, page: Page, sweep: int, original_key: bytes | None) -> SketchedPage:
+    def _page_without_document(
+        self, page: Page, sweep: int, original_key: bytes | None, links: LinkPayload | None
+    ) -> SketchedPage:
         words = b""
         if self.policy.index_find and original_key not in {None, page.key}:
             # A revisit of a different URL has no text, so only the words of its own URL can be indexed.
             words = word_entries(page.key, page.url, np.empty(0, np.uint32), self.sketcher)
         return SketchedPage(
-            capture=new_capture(page, sweep),
+            capture=new_capture(page, sweep, links=_list_id(links)),
             words=words,
+            links=links,
             original_key=original_key,
             origin=page.origin,
             original_time=page.original_time,
@@ -133,8 +139,9 @@ class SketchOperator:
         for i, (index, page, extracted) in enumerate(pages):
             document = batch.documents[i] if shingles[i] and extracted.meta_refresh is None else None
             links = extracted.links
-            list_id = link_list.list_id(list(map(link_chunk.chunk_id, links.chunks))) if links else b""
-            capture = new_capture(page, sweep, document, fingerprint_page(page), int(extracted.extractor), list_id)
+            capture = new_capture(
+                page, sweep, document, fingerprint_page(page), int(extracted.extractor), _list_id(links)
+            )
             if extracted.meta_refresh:
                 capture = msgspec.structs.replace(capture, redirect=extracted.meta_refresh)
             if document is not None:
@@ -165,3 +172,7 @@ class SketchOperator:
         urls = [(page.key, page.url) for _, page, _ in pages]
         counts = np.minimum(batch.indexed_words_per_text, text_word_limits(batch.shingles))
         return sample_entries_of_batch(batch), word_entries_of_pages(urls, batch.indexed_words, counts, self.sketcher)
+
+
+def _list_id(links: LinkPayload | None) -> bytes:
+    return link_list.list_id(list(map(link_chunk.chunk_id, links.chunks))) if links is not None else b""

@@ -142,8 +142,8 @@ def _stored_links(
     texts: dict[bytes, str] = {}
     if with_context:
         documents = sorted({seen.last.document for _, seen in links if seen.last.document is not None})
-        found = zip(documents, view.titles_and_texts(documents), strict=True)
-        texts = {document: one_line_per_block(stored[1]) for document, stored in found if stored is not None}
+        stored_texts = zip(documents, view.titles_and_texts(documents), strict=True)
+        texts = {document: one_line_per_block(stored[1]) for document, stored in stored_texts if stored is not None}
     for link, seen in links:
         text = texts.get(seen.last.document or b"", "")
         yield StoredLink(

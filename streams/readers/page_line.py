@@ -14,7 +14,7 @@ import msgspec
 
 from streams import timestamps
 from streams.errors import BadUrl, InputError
-from streams.page import Origin, Page, Rejected, with_default_time
+from streams.page import Origin, Page, Rejected, SuppliedLink, with_default_time
 from streams.readers import body_base64, http_payload, warc_pointer
 from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
@@ -33,6 +33,16 @@ _SYNONYMS = (
     {"warc_record_offset", "offset"},
     {"warc_record_length", "length"},
 )
+
+
+class LineLink(msgspec.Struct):
+    """An element of `links`, unless it is a string."""
+
+    url: str | None = None
+    href: str | None = None
+    text: str | None = None
+    anchor: str | None = None
+    rel: str | list[str] | None = None
 
 
 class PageLine(msgspec.Struct, kw_only=True):
@@ -55,6 +65,7 @@ class PageLine(msgspec.Struct, kw_only=True):
     charset: str | None = None
     content_charset: str | None = None
     crawl: str | None = None
+    links: Any = None  # of any type, because it is used only together with `text`
     # A pointer to a WARC record. Any type is accepted, because other tools use some of these names differently.
     filename: Any = None
     warc_filename: Any = None
@@ -130,7 +141,7 @@ def parse_row(
 ) -> Page | Rejected:
     """Return the page or rejection of a table's row, which has `row_bytes` bytes in the file."""
     try:
-        line = msgspec.convert(row, line_type)
+        line = msgspec.convert({name: value for name, value in row.items() if name != "links"}, line_type)
     except msgspec.ValidationError as error:
         return Rejected("bad_field", str(error), origin)
     return _convert_line(line, row_bytes, limits, origin)
@@ -180,6 +191,7 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
         charset=charset,
         redirect=redirect,
         title=line.title or "",
+        links=_parse_links(line.links) if content.text is not None else None,
         content_error=content.error,
         origin=origin,
     )
@@ -245,6 +257,26 @@ def _served_bytes(line: PageLine) -> bytes | None:
         if line.html:
             return None
         raise
+
+
+def _parse_links(values: Any) -> list[SuppliedLink] | None:
+    """Return the links of a line with a text. Raise ContentError if they have another form."""
+    if not values:
+        return None
+    try:
+        links = msgspec.convert(values, list[str | LineLink])
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ContentError("bad_field", f"invalid `links`: {str(error)[:200]}") from error
+    return [SuppliedLink(link) if isinstance(link, str) else _to_supplied_link(link) for link in links]
+
+
+def _to_supplied_link(link: LineLink) -> SuppliedLink:
+    relations = link.rel.split() if isinstance(link.rel, str) else link.rel or []
+    return SuppliedLink(
+        link.url or link.href or "",
+        link.text or link.anchor or "",
+        nofollow="nofollow" in map(str.lower, relations),
+    )
 
 
 def _parse_media_type(line: PageLine, *, is_decoded: bool) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Read WARC 0.17 to 1.1 (ISO 28500) and WET, optionally compressed record by record with gzip or zstd.
+"""Read WARC 0.17 to 1.1 (ISO 28500), WET and WAT, optionally compressed record by record with gzip or zstd.
 
 Records of types without pages (all but _PAGE_TYPES) and of URL schemes without pages (`dns:`, `urn:`) are skipped.
 docs/decisions/warc-framing.md explains why we split files into records ourselves.
@@ -13,14 +13,14 @@ import msgspec
 from streams import timestamps
 from streams.errors import BadUrl
 from streams.page import Origin, Page, Rejected
-from streams.readers import http_payload, records
+from streams.readers import http_payload, records, wat
 from streams.readers.byte_stream import ByteStream
 from streams.readers.compression import GZIP_MAGIC, ZSTD_MAGIC
 from streams.readers.read_limits import ReadLimits
 from streams.urls import url_key
 
 _WARC_MAGIC = b"WARC/"
-_PAGE_TYPES = frozenset({b"response", b"resource", b"revisit", b"conversion"})
+_PAGE_TYPES = frozenset({b"response", b"resource", b"revisit", b"conversion"})  # also b"metadata" in a WAT
 _HEADER_PATTERN = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
 _HEADER_MATCH_BYTES_MAX = 64  # no match of _HEADER_PATTERN is longer
 _MAGICS = (_WARC_MAGIC, GZIP_MAGIC, ZSTD_MAGIC)  # a file that ends within one of these is truncated, not garbage
@@ -41,7 +41,8 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         return Rejected("bad_header", detail, origin, url[: limits.url_bytes_max])
     size = int(length)
     record_type = fields.get(b"warc-type", b"").lower()
-    if record_type not in _PAGE_TYPES or (url and not url[:6].lower().startswith(("http:", "https:"))):
+    is_wat = record_type == b"metadata" and fields.get(b"content-type", b"").lower().startswith(b"application/json")
+    if not (is_wat or record_type in _PAGE_TYPES) or (url and not url[:6].lower().startswith(("http:", "https:"))):
         return records.skip_content(stream, size, _is_record_start, origin, url)
     key = _parse_key(fields, url, limits, origin)
     if isinstance(key, Rejected):
@@ -55,6 +56,8 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
     time = _parse_time(fields, response)
     if time is None:
         return Rejected("bad_time", f"invalid WARC-Date: {_field_string(fields, b'warc-date')[:80]!r}", origin, url)
+    if is_wat:
+        return wat.read_page(data, size, url, key, time, limits, origin)
     if response is not None:
         page = http_payload.page_from_response(response, url, key, time, limits, origin)
     elif is_revisit:

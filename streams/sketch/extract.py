@@ -71,7 +71,8 @@ def extract(
     only TextError, with the reason `too_big`, `not_text`, `no_text` or `parse_failed`.
     """
     if page.text is not None:
-        return _extract_text(page.text, page.title, page_bytes_max)
+        extracted = _extract_text(page.text, page.title, page_bytes_max)
+        return msgspec.structs.replace(extracted, links=extract_supplied_links(page, link_extractor))
     if kind is ContentKind.BINARY:
         raise TextError("not_text", f"the media type is {page.mime[:100]}, but the body starts like a binary file")
     return extract_body(
@@ -79,6 +80,13 @@ def extract(
         page_bytes_max=page_bytes_max, extractor=extractor, parser_limits=parser_limits,
         link_extractor=link_extractor,
     )  # fmt: skip
+
+
+def extract_supplied_links(page: Page, link_extractor: LinkExtractor | None) -> LinkPayload | None:
+    """Return the links that the crawler extracted, or None if there are none or if links are not stored."""
+    if link_extractor is None or not page.links:
+        return None
+    return link_extractor.from_links(page.links, page.url, page.key)
 
 
 def extract_body(

@@ -24,6 +24,7 @@ import msgspec
 from state.codecs import link_chunk
 from state.model import Link, LinkKind
 from streams.errors import BadUrl
+from streams.page import SuppliedLink
 from streams.urls import url_key
 
 A, AREA, LINK, BASE = 0, 1, 2, 3  # the elements that contain links, numbered as in `link_scanner`
@@ -60,15 +61,6 @@ class LinkPayload(msgspec.Struct, frozen=True):
     chunks: list[bytes]  # values of `link_chunks`
     dropped: int = 0  # links beyond `limits.links_max`, or with a URL longer than `limits.url_bytes_max`
     anchors_cut: int = 0  # anchors longer than `limits.anchor_chars_max`
-
-
-class SuppliedLink(msgspec.Struct, frozen=True):
-    """A link that the crawler extracted. `target` may be relative to the page."""
-
-    target: str
-    anchor: str = ""
-    kind: LinkKind = LinkKind.ANCHOR
-    nofollow: bool = False
 
 
 class _ParsedLink(NamedTuple):
@@ -148,7 +140,8 @@ class LinkExtractor:
         self, parsed: list[_ParsedLink], supplied: Iterable[SuppliedLink], url: str, key: bytes, dropped: int
     ) -> LinkPayload | None:
         for link in supplied:
-            parsed_link = self._parsed(link.target.strip(), url, link.anchor, kind=link.kind, nofollow=link.nofollow)
+            anchor = " ".join(link.anchor.split())
+            parsed_link = self._parsed(link.target.strip(), url, anchor, kind=link.kind, nofollow=link.nofollow)
             if parsed_link is _TOO_LONG:
                 dropped += 1
             elif parsed_link.link.target not in (b"", key):

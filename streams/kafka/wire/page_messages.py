@@ -18,7 +18,7 @@ import msgspec
 
 from streams.errors import BadUrl
 from streams.kafka.wire.packed_messages import BadMessage, Headers, check_readable, decode_headers
-from streams.page import REJECTION_REASONS, Origin, Page, Rejected
+from streams.page import REJECTION_REASONS, Origin, Page, Rejected, SuppliedLink
 from streams.readers import warc_pointer
 from streams.readers.crawler_formats import CRAWLER_FORMATS
 from streams.readers.http_payload import parse_content_type, resolve_redirect
@@ -48,6 +48,7 @@ class PageMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
     original_url: str | None = msgspec.field(default=None, name="revisit_of")
     original_time: int | None = msgspec.field(default=None, name="revisit_time")
     title: str = ""
+    links: list[SuppliedLink] | None = None
     content_error: tuple[str, str] | None = msgspec.field(default=None, name="refused")  # reason and detail
     source: str = ""  # the crawl file that contains the page; empty: the page's origin is the message
     member: str = ""  # the file inside a WACZ

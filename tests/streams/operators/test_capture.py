@@ -25,7 +25,7 @@ from streams.operators.capture import (
     url_keys,
 )
 from streams.operators.messages import Sighting, SketchedPage
-from streams.page import Origin, Page
+from streams.page import Origin, Page, SuppliedLink
 from tests.samples import settings
 
 URL, OTHER = b"org,a)/x", b"org,a)/y"
@@ -251,6 +251,7 @@ PREVIOUS = Capture(
     document=DOCUMENT,
     raw_fingerprint=fingerprint_page(PAGE),
     extractor=1,
+    links=b"list_id.",
 )
 
 
@@ -281,6 +282,19 @@ def test_an_unchanged_page_repeats_the_document() -> None:
 )
 def test_a_changed_page_is_not_recognised(changed: dict[str, Any]) -> None:
     assert not is_recognised(msgspec.structs.replace(PAGE, **changed))
+
+
+def test_a_page_without_stored_links_is_recognised_only_if_no_links_can_be_missing() -> None:
+    previous = msgspec.structs.replace(PREVIOUS, links=b"")
+    assert not is_recognised(PAGE, previous)
+    keep_none = settings({"policy": {"keep_links": "off"}}).policy
+    assert find_unchanged([PAGE], {PAGE.key: previous}, 2, keep_none) != [None]
+    text = msgspec.structs.replace(PAGE, body=None, text="text")
+    text_previous = msgspec.structs.replace(previous, raw_fingerprint=fingerprint_page(text))
+    assert is_recognised(text, text_previous)
+    with_links = msgspec.structs.replace(text, links=[SuppliedLink("/x")])
+    assert not is_recognised(with_links, text_previous)
+    assert fingerprint_page(with_links) != fingerprint_page(text)
 
 
 def test_a_response_that_is_no_longer_a_page_is_not_recognised() -> None:

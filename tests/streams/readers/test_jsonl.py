@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from streams.page import Page
+from streams.page import Page, SuppliedLink
 from streams.readers.dispatch import read
 from streams.readers.read_limits import ReadLimits
 from streams.sketch.content_kind import ContentKind, detect
@@ -227,3 +227,22 @@ def test_memory_is_bounded_by_the_longest_line(build, tmp_path, pack):
     tracemalloc.stop()
     assert [getattr(item, "reason", "page") for item in results] == ["page", "too_big", "page"]
     assert peak < 8 << 20
+
+
+def test_links_are_read_together_with_a_text(pages):
+    links = [
+        "/a",
+        {"url": "/b", "text": "B", "rel": "external NOFOLLOW"},
+        {"href": "/c", "anchor": "C", "rel": ["me"]},
+        {},
+    ]
+    text, html, none = pages(line(links=links) + line(text=None, html="<p>x", links={"any": 1}) + line(links=None))
+    assert text.links == [
+        SuppliedLink("/a"), SuppliedLink("/b", "B", nofollow=True), SuppliedLink("/c", "C"), SuppliedLink("")
+    ]  # fmt: skip
+    assert html.links is none.links is None
+
+
+@pytest.mark.parametrize("links", [{"a": 1}, "x", [1], [None], [{"url": 1}], [{"rel": [1]}], [["/a"]], 7])
+def test_links_of_another_form_are_rejected(reasons, links):
+    assert reasons(line(links=links) + line(), "a.jsonl") == ["bad_field", "page"]

@@ -16,7 +16,7 @@ from streams.sketch.links import AREA, BASE, IN_NAVIGATION, LINK, A
 NAMES = {A: "a", AREA: "area", LINK: "link", BASE: "base"}
 
 
-def found(markup: str, links_max: int = 1000) -> list[tuple[int, str, str]]:
+def scanned(markup: str, links_max: int = 1000) -> list[tuple[int, str, str]]:
     """Return the kind, the tag and the content of each link."""
     data = markup.encode()
     rows, dropped = scan(data, links_max)
@@ -65,15 +65,15 @@ def found(markup: str, links_max: int = 1000) -> list[tuple[int, str, str]]:
     ],
 )  # fmt: skip
 def test_tags_are_found_as_the_standard_says(markup: str, tags: list[tuple[int, str, str]]) -> None:
-    assert found(markup) == tags
+    assert scanned(markup) == tags
 
 
 def test_comments_end_early_where_the_standard_says_so() -> None:
-    assert len(found("<!--><a><!---><a><!-- --!><a><!-- -- > <a> -->")) == 3
+    assert len(scanned("<!--><a><!---><a><!-- --!><a><!-- -- > <a> -->")) == 3
 
 
 def test_content_is_cut_and_links_are_counted_beyond_the_limit() -> None:
-    ((_, _, content),) = found("<a>" + "x" * 10_000)
+    ((_, _, content),) = scanned("<a>" + "x" * 10_000)
     assert len(content) == TEXT_BYTES_MAX
     rows, dropped = scan(b"<a>" * 25, 10)
     assert (len(rows), dropped) == (10, 15)
@@ -92,7 +92,7 @@ def test_links_are_those_of_a_parser(pieces: list[str]) -> None:
     markup = "<!doctype html><body>" + "".join(pieces)
     hrefs = [
         (NAMES[kind % IN_NAVIGATION], tag.lower().rpartition("href=")[2].strip("'\">"))
-        for kind, tag, _ in found(markup)
+        for kind, tag, _ in scanned(markup)
     ]
     elements = HTMLTree.parse(markup).document.query_selector_all("a[href], area[href], link[href]")
     # A parser may repeat an unclosed <a> in the next paragraph.

@@ -11,7 +11,8 @@ import pytest
 from state.codecs import link_chunk
 from state.codecs.url_key import url_of
 from state.model import Link, LinkKind
-from streams.sketch.links import LINKS_PER_CHUNK, LinkExtractor, LinkPayload, SuppliedLink
+from streams.page import SuppliedLink
+from streams.sketch.links import LINKS_PER_CHUNK, LinkExtractor, LinkPayload
 from streams.urls import url_key
 
 URL = "https://a.org/guide/page.html?q=1"
@@ -127,8 +128,8 @@ def test_kinds_and_flags() -> None:
         <link rel="canonical" href="/c"><link rel="Alternate" hreflang="de-AT" href="/de/"><link rel=stylesheet href=/s>
         <link rel="alternate" type="application/rss+xml" href="/feed">
         <nav><a href=/n rel="external NoFollow">n</a></nav><a href=/m title=nofollow>m</a>"""
-    found = [(link.kind, link.target, link.anchor, link.nofollow, link.navigation) for link in links(markup)]
-    assert found == [
+    extracted = [(link.kind, link.target, link.anchor, link.nofollow, link.navigation) for link in links(markup)]
+    assert extracted == [
         (LinkKind.CANONICAL, b"org,a)/c", "", False, False),
         (LinkKind.ALTERNATE, b"org,a)/de/", "de-at", False, False),
         (LinkKind.ANCHOR, b"org,a)/n", "n", True, True),
