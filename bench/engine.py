@@ -24,7 +24,7 @@ from streams.engine.ingest import Summary, ingest
 from streams.settings import Settings
 
 FETCHED = 1_767_225_600_000  # 2026-01-01T00:00:00Z in ms, when all sweeps open
-CLUSTERS_ONLY = {"keep_texts": False, "index_find": False}
+CLUSTERS_ONLY = {"keep_texts": False, "index_find": False, "keep_links": "off"}
 
 
 def write_pages(path: Path, documents: int, **options: Any) -> Path:

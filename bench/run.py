@@ -20,7 +20,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench import peers
+from bench import links, peers
 from bench.engine import CLUSTERS_ONLY
 from bench.measure import OUT, in_child
 from streams import settings as settings_module
@@ -118,6 +118,17 @@ def html(documents: int) -> Iterator[Row]:
             f"{figures['page_bytes'] / 1000:.0f} kB; reading the JSONL alone {figures['reader']['cpu_us_per_document']:.0f}"
         )
         yield Row(group, f"CPU time of {name} relative to the parser", ratio, ratio, target, note, at_most=True)
+
+
+def stored_links(documents: int) -> Iterator[Row]:
+    """Show the bytes per link, and compare the CPU time of pages with that without links."""
+    group = "links"
+    for choice, figures in links.measure(documents, rounds=ROUNDS).items():
+        bytes_max = 25 if choice == "anchors" else 10
+        note = f"{figures['links']:,.0f} distinct pairs of source and target"
+        yield Row(group, f"bytes per link, {choice}", figures["bytes_per_link"], None, bytes_max, note, at_most=True)
+        ratio, note = figures["cpu_ratio"], f"{figures['cpu_us_per_page']:.0f} µs CPU per page"
+        yield Row(group, f"CPU time with {choice}, relative to no links", ratio, ratio, 1.15, note, at_most=True)
 
 
 def crowd(documents: int) -> Iterator[Row]:
@@ -225,6 +236,7 @@ def main() -> None:
         ("text to signature", signatures()),
         ("text to clusters, peers and sweeps", median_rounds(clusters, args.documents)),
         ("HTML to clusters", median_rounds(html, args.html)),
+        ("links", stored_links(args.html)),
         ("a crowded cluster", crowd(args.crowd)),
     ):
         log.print(f"measuring {name} ...")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench import engine, exact, recovery, recrawl
+from bench import engine, exact, links, recovery, recrawl
 from bench.generator import Shape
 from bench.measure import in_child
 from state.scheme import Scheme
@@ -51,6 +51,16 @@ def test_the_engine_is_measured_over_sweeps() -> None:
     assert first["new"] > 100
     assert (second["new"], second["unchanged"]) == (0, 200)
     assert figures["near"] > 0
+
+
+def test_links_are_measured_on_pages_and_on_files() -> None:
+    figures = links.measure(documents=50, rounds=1)
+    assert list(figures) == ["targets", "anchors"]
+    assert 0 < figures["targets"]["bytes_per_link"] < figures["anchors"]["bytes_per_link"] < 400
+    assert figures["targets"]["links"] == figures["anchors"]["links"] > 1_000
+    sample = Path(__file__).parents[2] / "streams" / "demo" / "sample" / "2025-09.jsonl"
+    assert links.ingest_with_links("anchors", 0, [str(sample)])["links"] == 60
+    assert links.ingest_with_links("off", 0, [str(sample)])["links"] == 0
 
 
 def test_recovery_is_measured_from_a_changelog_and_from_a_snapshot() -> None:

@@ -236,11 +236,11 @@ def test_links_are_read_together_with_a_text(pages):
         {"href": "/c", "anchor": "C", "rel": ["me"]},
         {},
     ]
-    text, html, none = pages(line(links=links) + line(text=None, html="<p>x", links={"any": 1}) + line(links=None))
+    text, html, bare = pages(line(links=links) + line(text=None, html="<p>x", links={"any": 1}) + line(links=None))
     assert text.links == [
         SuppliedLink("/a"), SuppliedLink("/b", "B", nofollow=True), SuppliedLink("/c", "C"), SuppliedLink("")
     ]  # fmt: skip
-    assert html.links is none.links is None
+    assert html.links is bare.links is None
 
 
 @pytest.mark.parametrize("links", [{"a": 1}, "x", [1], [None], [{"url": 1}], [{"rel": [1]}], [["/a"]], 7])

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from state.model import LinkKind
 from streams.kafka.wire import packed_messages, page_messages
-from streams.page import Origin, Page, Rejected
+from streams.page import Origin, Page, Rejected, SuppliedLink
 from streams.readers.crawler_formats import CRAWLER_FORMATS
 from streams.readers.read_limits import ReadLimits
 
@@ -41,6 +42,16 @@ def test_a_page_survives_publishing() -> None:
     )
     value, given = encode(page, "2026-11")
     assert page_messages.decode_page(value, given, ORIGIN, LIMITS) == (page, "2026-11")
+
+
+def test_the_links_of_a_text_survive_publishing() -> None:
+    links = [SuppliedLink("/a", "A", LinkKind.CANONICAL, nofollow=True), SuppliedLink("b")]
+    page = Page(url="http://a.example/", time=5, text="a text", links=links, origin=Origin("f.jsonl", 9))
+    value, given = encode(page, "")
+    assert page_messages.decode_page(value, given, ORIGIN, LIMITS)[0] == page
+    damaged = value.replace(b"\xa4kind\x01", b"\xa4kind\x09")
+    assert damaged != value
+    assert isinstance(page_messages.decode_page(damaged, given, ORIGIN, LIMITS)[0], Rejected)
 
 
 def test_a_media_type_may_have_parameters() -> None:
