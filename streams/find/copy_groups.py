@@ -19,7 +19,7 @@ from streams.find.copies import is_parallel, tree_roots, version_closeness, vers
 from streams.find.ranking import RankedCandidate, best_first
 from streams.urls import host_prefix
 
-GROUPED_MAX = 16  # number of best candidates that are compared with each other
+GROUPED_MAX = 12  # number of best candidates that are compared with each other
 SAME_EDITION_MIN = 0.8  # resemblance of copies
 OTHER_EDITION_MIN = 0.2  # resemblance of copies on different hosts or under different version numbers
 
