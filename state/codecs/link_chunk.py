@@ -27,6 +27,8 @@ CHUNK_PREFIX_BYTES = 5
 _KIND_MASK, _HTTPS, _NOFOLLOW, _NAVIGATION, _HAS_ANCHOR = 7, 8, 16, 32, 64
 _UNKNOWN_FLAG = 128
 _VARINT_BYTES_MAX = 4
+_VERSION_BYTE = bytes((VERSION,))
+_ONE_BYTE = [bytes((number,)) for number in range(0x80)]
 _DAMAGED = f"not a chunk of links of version {VERSION}: truncated, or written by a newer lostfound"
 
 
@@ -57,16 +59,21 @@ def target_keys(value: bytes, chunk_id: bytes) -> set[bytes]:
 
 
 def encode(links: Sequence[Link]) -> bytes:
-    parts, previous = [bytes((VERSION,))], b""
+    parts, previous = [_VERSION_BYTE], b""
     for link in links:
-        anchor = link.anchor.encode("utf-8", "replace")
+        target, anchor = link.target, link.anchor.encode("utf-8", "replace")
         flags = link.kind | _HTTPS * link.https | _NOFOLLOW * link.nofollow | _NAVIGATION * link.navigation
-        shared = _shared_length(previous, link.target)
-        rest = link.target[shared:]
-        parts += (bytes((flags | _HAS_ANCHOR * bool(anchor),)), _varint(shared), _varint(len(rest)), rest)
+        if anchor:
+            flags |= _HAS_ANCHOR
+        shared = _shared_length(previous, target)
+        length = len(target) - shared
+        if shared <= 0x7F and length <= 0x7F:
+            parts += (bytes((flags, shared, length)), target[shared:])
+        else:
+            parts += (bytes((flags,)), _varint(shared), _varint(length), target[shared:])
         if anchor:
             parts += (_varint(len(anchor)), anchor)
-        previous = link.target
+        previous = target
     return b"".join(parts)
 
 
@@ -120,18 +127,15 @@ def _decode_fields(value: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def _shared_length(first: bytes, second: bytes) -> int:
-    limit = min(len(first), len(second))
-    if first[:limit] == second[:limit]:
-        return limit
-    low, high = 0, limit  # the first `low` bytes are equal, the first `high` bytes differ
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if first[:middle] == second[:middle] else (low, middle)
-    return low
+    length = min(len(first), len(second))
+    differences = int.from_bytes(first[:length], "big") ^ int.from_bytes(second[:length], "big")
+    return length - (differences.bit_length() + 7) // 8
 
 
 def _varint(number: int) -> bytes:
     """Encode a number as LEB128: seven bits per byte, the lowest first."""
+    if number <= 0x7F:
+        return _ONE_BYTE[number]
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

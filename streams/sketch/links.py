@@ -66,13 +66,16 @@ class LinkPayload(msgspec.Struct, frozen=True):
 class _ParsedLink(NamedTuple):
     """A link with its hash, which determines where chunks end."""
 
+    target: bytes  # URL key
     link: Link
-    hash: bytes  # 8 bytes
+    hash: bytes = b""  # 8 bytes
+    ends_chunk: bool = False
+    navigation: bool = False
     is_cut: bool = False  # whether its anchor was longer than the limit
 
 
-_NOT_A_LINK = _ParsedLink(Link(target=b""), b"")
-_TOO_LONG = _ParsedLink(Link(target=b"\0"), b"")  # the URL is too long
+_NOT_A_LINK = _ParsedLink(b"", Link(target=b""))
+_TOO_LONG = _ParsedLink(b"\0", Link(target=b"\0"))  # the URL is too long
 _TagCache = tuple[dict[bytes, _ParsedLink], dict[bytes, _ParsedLink]]
 """Parsed tags by their markup: those in the main content, and those in navigation."""
 
@@ -120,10 +123,9 @@ class LinkExtractor:
                 if depends_on is not _Dependence.URL and len(piece) <= _TAG_CACHE_MARKUP_MAX:
                     (site_tags if depends_on is _Dependence.SITE else folder_tags)[region][piece] = link
                     self._cached_tags += 1
-            target = link.link.target
-            if target == b"\0":
+            if link is _TOO_LONG:
                 dropped += 1
-            elif target and target != key:
+            elif link is not _NOT_A_LINK and link.target != key:
                 parsed.append(link)
         if self._cached_tags > _TAG_CACHE_SIZE:
             self._tags, self._cached_tags = {}, 0
@@ -144,7 +146,7 @@ class LinkExtractor:
             parsed_link = self._parsed(link.target.strip(), url, anchor, kind=link.kind, nofollow=link.nofollow)
             if parsed_link is _TOO_LONG:
                 dropped += 1
-            elif parsed_link.link.target not in (b"", key):
+            elif parsed_link.target not in (b"", key):
                 parsed.append(parsed_link)
         if not parsed and not dropped:
             return None
@@ -164,8 +166,7 @@ class LinkExtractor:
 
     def _caches(self, base: str) -> tuple[_TagCache, _TagCache]:
         """Return the cached tags of the site of `base`, and those with references relative to its folder."""
-        folder = _folder(base)
-        site = "//" + "/".join(folder.split("/", 3)[:3])
+        folder, site = _folder(base), f"//{_site(base)}"
         for name in (site, folder):
             if name not in self._tags:
                 self._tags[name] = {}, {}
@@ -207,9 +208,8 @@ class LinkExtractor:
         https = target[:6].lower() == "https:"
         link = Link(target=key, https=https, kind=kind, anchor=anchor, nofollow=nofollow, navigation=navigation)
         flags = kind << 3 | https << 2 | nofollow << 1 | navigation
-        return _ParsedLink(
-            link, mmh3.mmh3_x64_128_digest(b"%b\0%d%b" % (key, flags, anchor.encode("utf-8", "replace")))[:8], is_cut
-        )
+        digest = mmh3.mmh3_x64_128_digest(b"%b\0%d%b" % (key, flags, anchor.encode("utf-8", "replace")))[:8]
+        return _ParsedLink(key, link, digest, digest[0] % LINKS_PER_CHUNK == 0, navigation, is_cut)
 
 
 class _Dependence(Enum):
@@ -233,6 +233,11 @@ def _folder(url: str) -> str:
     return folder if "//" in folder else path  # without a path, the last `/` precedes the host
 
 
+def _site(url: str) -> str:
+    """Return the scheme and the host of a URL."""
+    return "/".join(_folder(url).split("/", 3)[:3])
+
+
 @lru_cache(maxsize=_URL_CACHE_SIZE)
 def _key_or_empty(url: str, url_bytes_max: int) -> bytes:
     try:
@@ -244,21 +249,13 @@ def _key_or_empty(url: str, url_bytes_max: int) -> bytes:
 def _cut_into_chunks(links: Sequence[_ParsedLink]) -> Iterator[list[_ParsedLink]]:
     """Yield the chunks of a page's links. A link occurs in a chunk only once."""
     chunk: dict[bytes, _ParsedLink] = {}
-    previous: _ParsedLink | None = None
+    is_complete = navigation = False
     for link in links:
-        if (
-            chunk
-            and previous is not None
-            and (
-                previous.hash[0] % LINKS_PER_CHUNK == 0
-                or len(chunk) >= _CHUNK_LINKS_MAX
-                or previous.link.navigation != link.link.navigation
-            )
-        ):
+        if chunk and (is_complete or link.navigation is not navigation or len(chunk) >= _CHUNK_LINKS_MAX):
             yield list(chunk.values())
             chunk = {}
-        chunk.setdefault(link.hash, link)
-        previous = link
+        chunk[link.hash] = link
+        is_complete, navigation = link.ends_chunk, link.navigation
     if chunk:
         yield list(chunk.values())
 
@@ -294,8 +291,11 @@ def _resolve(href: str, base: str) -> str:
     """Return the absolute URL of a reference, which may be invalid."""
     if _SCHEME.match(href):
         return href
+    # The parser of URLs removes `..`, several times as fast as urljoin.
     if href[:1] not in ("", "/", "?"):
-        return f"{_folder(base)}/{href}"  # the parser of URLs removes `..`, several times as fast as urljoin
+        return f"{_folder(base)}/{href}"
+    if href[:1] == "/" and href[1:2] not in ("/", "\\"):
+        return _site(base) + href
     try:
         return urljoin(base, href)
     except ValueError:
