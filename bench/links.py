@@ -30,8 +30,8 @@ def ingest_with_links(keep_links: str, documents: int, paths: list[str]) -> dict
         warm_up(folder, settings, html=True)
         files = [Path(path) for path in paths] or [write_pages(folder / "pages.jsonl", documents, html=True)]
         watch, pages = Stopwatch(), 0
-        with watch.running(), Store(folder / "state", settings.store) as store:
-            for number, path in enumerate(files):
+        for number, path in enumerate(files):  # each sweep opens the state, as the command does
+            with watch.running(), Store(folder / "state", settings.store) as store:
                 pages += ingest_file(store, settings, path, f"sweep {number}").pages
         with Store(folder / "state", settings.store) as store:
             for family in FAMILIES:

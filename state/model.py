@@ -68,7 +68,7 @@ class LinkKind(IntEnum):
     SCRIPT = 4  # a script that sends the browser to this URL
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class Link(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A link as stored: what a page says about a URL."""
 
     target: bytes  # URL key

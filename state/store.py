@@ -341,7 +341,9 @@ class Store:
 
     def compact(self, family: Family) -> None:
         """Merge all files of a family into the last level, as RocksDB does over time."""
-        self._families[family].compact_range(None, None)
+        options = rocks.CompactOptions()
+        options.set_bottommost_level_compaction(rocks.BottommostLevelCompaction.force())
+        self._families[family].compact_range(None, None, options)
 
     def checkpoint(self, path: Path) -> None:
         """Copy everything committed so far, even during writes. Use hard links if the file system supports them."""
@@ -486,13 +488,13 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits, *, writable: boo
     if storage.tiered:
         options.set_compaction_style(rocks.DBCompactionStyle.universal())
         options.set_level_zero_file_num_compaction_trigger(_FILES_PER_TIERED_COMPACTION)
-    compression = {"none": rocks.DBCompressionType.none(), "zstd": rocks.DBCompressionType.zstd()}
-    options.set_compression_type(compression.get(storage.compression, rocks.DBCompressionType.lz4()))
+    name = storage.compression.partition("+")[0]
+    options.set_compression_type(getattr(rocks.DBCompressionType, name)())
     if "zstd" in storage.compression:
         options.set_bottommost_compression_type(rocks.DBCompressionType.zstd())
-        dictionary_bytes = storage.dictionary_kib << 10
-        options.set_bottommost_compression_options(-14, storage.zstd_level, 0, dictionary_bytes, True)
-        options.set_bottommost_zstd_max_train_bytes(_TRAINING_PER_DICTIONARY * dictionary_bytes, True)
+        kib = storage.dictionary_kib
+        options.set_bottommost_compression_options(-14, storage.zstd_level, 0, kib << 10, True)
+        options.set_bottommost_zstd_max_train_bytes(_TRAINING_PER_DICTIONARY * kib << 10, True)
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_max_bytes_for_level_base(256 * MIB)
     options.set_target_file_size_base(16 * MIB)

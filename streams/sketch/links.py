@@ -226,6 +226,7 @@ def _dependence(href: str) -> _Dependence:
     return _Dependence.URL if href[0] == "?" else _Dependence.FOLDER
 
 
+@lru_cache(maxsize=64)
 def _folder(url: str) -> str:
     """Return a URL up to the last `/` of its path, without it."""
     path = url.partition("#")[0].partition("?")[0]
@@ -233,6 +234,7 @@ def _folder(url: str) -> str:
     return folder if "//" in folder else path  # without a path, the last `/` precedes the host
 
 
+@lru_cache(maxsize=64)
 def _site(url: str) -> str:
     """Return the scheme and the host of a URL."""
     return "/".join(_folder(url).split("/", 3)[:3])
