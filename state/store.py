@@ -488,13 +488,11 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits, *, writable: boo
     if storage.tiered:
         options.set_compaction_style(rocks.DBCompactionStyle.universal())
         options.set_level_zero_file_num_compaction_trigger(_FILES_PER_TIERED_COMPACTION)
-    name = storage.compression.partition("+")[0]
-    options.set_compression_type(getattr(rocks.DBCompressionType, name)())
+    options.set_compression_type(getattr(rocks.DBCompressionType, storage.compression.split("+")[0])())
     if "zstd" in storage.compression:
         options.set_bottommost_compression_type(rocks.DBCompressionType.zstd())
-        kib = storage.dictionary_kib
-        options.set_bottommost_compression_options(-14, storage.zstd_level, 0, kib << 10, True)
-        options.set_bottommost_zstd_max_train_bytes(_TRAINING_PER_DICTIONARY * kib << 10, True)
+        options.set_bottommost_compression_options(-14, storage.zstd_level, 0, storage.dictionary_kib << 10, True)
+        options.set_bottommost_zstd_max_train_bytes(_TRAINING_PER_DICTIONARY * storage.dictionary_kib << 10, True)
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_max_bytes_for_level_base(256 * MIB)
     options.set_target_file_size_base(16 * MIB)
