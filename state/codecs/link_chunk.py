@@ -24,6 +24,7 @@ from state.model import TARGET_HASH_BYTES, Link, LinkKind
 VERSION = 1
 CHUNK_ID_BYTES = 8
 CHUNK_PREFIX_BYTES = 5
+_KINDS = tuple(LinkKind)  # indexing is several times as fast as calling the enumeration
 _KIND_MASK, _HTTPS, _NOFOLLOW, _NAVIGATION, _HAS_ANCHOR = 7, 8, 16, 32, 64
 _UNKNOWN_FLAG = 128
 _VARINT_BYTES_MAX = 4
@@ -81,7 +82,7 @@ def decode(value: bytes) -> list[Link]:
     """Decode links. Raise StateCorrupt if the value is invalid."""
     try:
         return [_link(*fields) for fields in _decode_fields(value)]
-    except ValueError as error:
+    except (IndexError, ValueError) as error:
         raise StateCorrupt(_DAMAGED) from error
 
 
@@ -89,7 +90,7 @@ def _link(flags: int, target: bytes, anchor: bytes) -> Link:
     return Link(
         target=target,
         https=bool(flags & _HTTPS),
-        kind=LinkKind(flags & _KIND_MASK),
+        kind=_KINDS[flags & _KIND_MASK],
         anchor=anchor.decode("utf-8"),
         nofollow=bool(flags & _NOFOLLOW),
         navigation=bool(flags & _NAVIGATION),

@@ -153,12 +153,13 @@ class NeverSeenSearch:
 
     def _bm25(self, weights: Mapping[int, float], page: TextFeatures) -> float:
         """Return the BM25 of a page as a share of the highest possible value."""
-        counts = dict(zip(page.words.tolist(), np.expm1(page.log_counts).tolist(), strict=True))
+        counts: dict[int, float] = dict(zip(page.words.tolist(), np.expm1(page.log_counts).tolist(), strict=True))
         for word in self._context.text_features.title_words(page.title).tolist():
             counts[word] = counts.get(word, 0.0) + _TITLE_FACTOR
         norm = _K1 * (1 - _B + _B * sum(counts.values()) / _USUAL_WORDS)
         shared = ((weight, counts[word]) for word, weight in weights.items() if word in counts)
-        return sum(weight * count / (count + norm) for weight, count in shared) / (sum(weights.values()) or 1.0)
+        value = sum(weight * count / (count + norm) for weight, count in shared)
+        return value / (sum(weights.values()) or 1.0)
 
     def _with_same_anchor(self, keys: Sequence[bytes], key: bytes, anchors: Mapping[str, int]) -> set[bytes]:
         """Return the URLs to which pages link with an anchor that they also use for `key`, and for few others."""
@@ -202,7 +203,8 @@ class NeverSeenSearch:
 def confidence(rating: float, second: float) -> float:
     """Return the probability that a candidate is right, given its rating and that of the best other candidate."""
     margin = max(-1.0, min(1.0, (rating - second) / max(rating, 0.2)))
-    return min(_CONFIDENCE_MAX, 1 / (1 + math.exp(-(_CONSTANT + _RATING_WEIGHT * rating + _MARGIN_WEIGHT * margin))))
+    logit = _CONSTANT + _RATING_WEIGHT * rating + _MARGIN_WEIGHT * margin
+    return min(_CONFIDENCE_MAX, 1 / (1 + math.exp(-logit)))
 
 
 def _contexts(text: str, anchors: Mapping[str, int]) -> list[str]:
