@@ -33,7 +33,7 @@ _STEPS_MAX = 4  # substitutions followed from one dead URL to the next
 _STEP_FACTOR = 0.9  # weight of the votes for the substitute of a URL that died too, per step
 _TARGETS_FOLLOWED = 1  # dead targets of one URL that are followed: those with the most votes
 _PAGES_PER_CHUNK_MIN = 4
-_SAMPLE_PAGES = 24  # pages of a site on which the targets of an anchor are counted
+_SAMPLE_PAGES = 48  # pages of a site on which the targets of an anchor are counted
 STRENGTH_MIN = 0.15  # weaker substitutions are mostly wrong
 _HALF_STRENGTH_VOTES = 0.5  # this many unanimous votes have a strength of one half
 
