@@ -10,6 +10,7 @@ import pytest
 from state.model import LinkKind
 from streams.page import SuppliedLink
 from streams.readers.read_limits import ReadLimits
+from tests.streams.readers.conftest import Build
 
 URL = "http://a.org/x"
 HEAD = {
@@ -43,7 +44,7 @@ def metadata(status: str = "200", *, head: Any = HEAD, links: Any = LINKS, **hea
     return json.dumps({"Container": {"Filename": "a.warc.gz", "Offset": "0"}, "Envelope": envelope}).encode()
 
 
-def wat(build: Any, block: bytes) -> bytes:
+def wat(build: type[Build], block: bytes) -> bytes:
     return build.warc(block, "metadata", Content_Type="application/json")
 
 
@@ -67,7 +68,7 @@ def test_a_base_and_a_redirect_are_resolved(build, pages):
 
 
 def test_records_that_describe_no_response_are_skipped(build, pages):
-    request = {"Envelope": {"Payload-Metadata": {"HTTP-Request-Metadata": {"Headers": {}}}}}
+    request: dict[str, Any] = {"Envelope": {"Payload-Metadata": {"HTTP-Request-Metadata": {"Headers": {}}}}}
     blocks = [json.dumps(request).encode(), b"{}", b'{"Envelope": {"Payload-Metadata": {"WARC-Info-Metadata": {}}}}']
     data = b"".join(wat(build, block) for block in blocks) + build.warc(b"via: x\r\n", "metadata")
     assert pages(data + wat(build, metadata()), "a.wat")[0].url == URL
