@@ -30,9 +30,9 @@ _from_file_option = click.option(
 @json_option
 @server_options
 def moved(context: Context, urls: tuple[str, ...], from_file: str | None, as_json: bool) -> Exit:
-    """Record that the page of OLD moved to NEW.
+    """Record that the page at OLD moved to NEW.
 
-    `find` and the redirect maps then use NEW, whatever their ranking says. In a file, each line contains OLD and NEW,
+    `find` and redirect maps then use NEW, regardless of the ranking. In a file, each line contains OLD and NEW,
     or only OLD for a page that is gone.
     """
     from streams import decisions
@@ -49,9 +49,9 @@ def moved(context: Context, urls: tuple[str, ...], from_file: str | None, as_jso
 @json_option
 @server_options
 def gone(context: Context, urls: tuple[str, ...], from_file: str | None, as_json: bool) -> Exit:
-    """Record that the pages of URLs are gone.
+    """Record that the pages at these URLs are gone.
 
-    `find` and the redirect maps then have no new URL for them, whatever their ranking says.
+    `find` and redirect maps then give no new URL for these pages, regardless of the ranking.
     """
     from streams import decisions
 
@@ -64,14 +64,20 @@ def gone(context: Context, urls: tuple[str, ...], from_file: str | None, as_json
 
 
 @click.command(name="decisions")
-@click.option("--remove", "removed_urls", metavar="URL", multiple=True, help="Remove the decision; can be repeated.")
 @click.option(
-    "--with-rank", is_flag=True, help="Also look up the rank that `find` gives to each new URL without the decision."
+    "--remove",
+    "removed_urls",
+    metavar="URL",
+    multiple=True,
+    help="Remove the decision about this URL; can be repeated.",
+)
+@click.option(
+    "--with-rank", is_flag=True, help="Also show how `find` would rank each new URL if there were no decision."
 )
 @json_option
 @server_options
 def decisions_command(context: Context, removed_urls: tuple[str, ...], with_rank: bool, as_json: bool) -> Exit:
-    """List the decisions recorded with `moved` and `gone`, or remove some of them.
+    """List or remove the decisions recorded with `moved` and `gone`.
 
     The output of --json can be read by `moved --from-file`.
     """

@@ -8,13 +8,11 @@ import click
 
 from streams.documents import DOCUMENTS, document_file
 
-_path_option = click.option(
-    "--path", "as_path", is_flag=True, help="Print the path of the file instead of its contents."
-)
-
 
 @click.command
-@_path_option
+@click.option(
+    "--path", "as_path", is_flag=True, help="Print the path of the default settings file instead of its contents."
+)
 def config(as_path: bool) -> None:
     """Print all settings with their defaults, units and limits.
 
@@ -27,7 +25,7 @@ def config(as_path: bool) -> None:
 
 @click.command
 @click.argument("name", metavar="NAME", type=click.Choice(DOCUMENTS))
-@_path_option
+@click.option("--path", "as_path", is_flag=True, help="Print the path of the file instead of its contents.")
 def docs(name: str, as_path: bool) -> None:
     """Print a page of the documentation.
 

@@ -53,7 +53,7 @@ CSV_COLUMNS = (
 @click.option(
     "--host", metavar="HOST", help="With --missing: look up only URLs on this host, such as docs.example.org."
 )
-@click.option("--prefix", metavar="URL", help="With --missing: look up only URLs that begin with this one.")
+@click.option("--prefix", metavar="URL", help="With --missing: look up only URLs that begin with this prefix.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1), help="With --missing: maximum number of missing URLs to list."
 )
@@ -67,7 +67,7 @@ CSV_COLUMNS = (
 )
 @click.option(
     "--min-confidence",
-    metavar="SHARE",
+    metavar="X",
     type=SHARE,
     help="With --missing: list only URLs whose best candidate has at least this confidence. With --redirects: write "
     "only redirects with at least this confidence.  [default: no minimum for missing URLs; the setting "

@@ -14,16 +14,25 @@ from streams.terminal.escape import escape_text
 
 @click.command
 @click.argument("url")
-@click.option("--in", "direction", flag_value="in", default="in", help="Links to the URL (the default).")
-@click.option("--out", "direction", flag_value="out", help="Links from the URL to others.")
-@click.option("--sweep", "sweep_name", metavar="NAME", help="Only links that their page had in this sweep.")
+@click.option(
+    "--in",
+    "direction",
+    flag_value="in",
+    default="in",
+    show_default=False,
+    help="List the links to the URL (the default).",
+)
+@click.option("--out", "direction", flag_value="out", help="List the links from the URL to others.")
+@click.option(
+    "--sweep", "sweep_name", metavar="NAME", help="List only links that the linking page contained in this sweep."
+)
 @json_option
 @server_options
 def links(context: Context, url: str, direction: str, sweep_name: str | None, as_json: bool) -> Exit:
-    """List the links to a URL or from it, with their words and times.
+    """List the links to or from a URL, with anchor text and dates.
 
-    For each link, the first and the last capture of the linking page that had this link are given. A page that was
-    captured later no longer has it.
+    For each link, shows the first and last captures of the linking page that contain it. If the page was captured
+    again later, the link was gone by then.
     """
     from streams import query
     from streams.terminal import tables

@@ -28,7 +28,7 @@ TABLE_ROWS_MAX = 1_000
 _policy_options = combine(
     click.option(
         "--threshold",
-        metavar="SHARE",
+        metavar="X",
         type=SHARE,
         help="Join only documents with at least this resemblance. Must not be below the threshold used at ingest, "
         "which is the default.",
@@ -74,8 +74,8 @@ def clusters(
 ) -> Exit:
     """List all clusters, largest first.
 
-    The table shows a few URLs per cluster. --json lists all documents and URLs, compares each document with the root,
-    and lists the stored pairs of near-duplicates.
+    The table shows a few URLs per cluster. --json lists all documents and URLs, compares each document with the
+    cluster's first document (its root), and lists the stored pairs of near-duplicates.
     """
     from state.row_counter import RowCounter
     from state.view import View
@@ -169,8 +169,8 @@ def cluster(
 def duplicates(context: Context, output_format: str, include_representatives: bool) -> Exit:
     """List every duplicate URL with the URL to keep.
 
-    Each URL is compared by its most recent document. In each cluster, one URL is the representative. Every other URL
-    is listed with the representative, the resemblance, and the containment in both directions. Its kind is
+    URLs are compared using their most recent documents. In each cluster, one URL is the representative. Every other
+    URL is listed with the representative, the resemblance, and the containment in both directions. Its kind is
     `identical` if both URLs have the same document, and `near` otherwise.
     """
     from state.row_counter import RowCounter

@@ -30,7 +30,7 @@ def state() -> None:
 @click.option(
     "--repair",
     is_flag=True,
-    help="Before checking, roll back to the last batch before the damage in a write-ahead log.",
+    help="Before checking: if a write-ahead log is damaged, roll back to the last batch before the damage.",
 )
 @json_option
 @common_options
@@ -192,8 +192,8 @@ def hot(context: Context, as_json: bool) -> Exit:
 def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
     """Delete a URL or a document, and all its captures.
 
-    The decision about a URL is deleted too. Only the affected clusters are rebuilt. To restore the pages, ingest them
-    again in a new sweep.
+    Any decision recorded for the URL with `moved` or `gone` is deleted too. Only the affected clusters are rebuilt.
+    To restore the pages, ingest them again in a new sweep.
     """
     from state.view import View
     from streams import forgetting, query

@@ -71,8 +71,8 @@ server_options = combine(
         "--server",
         metavar="URL",
         envvar="LOSTFOUND_SERVER",
-        help="URL of any lostfound worker. The command then uses the state of all workers instead of a local "
-        "folder.  [env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
+        help="URL of any lostfound worker: use the state of all workers through it instead of a local folder.  "
+        "[env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
     ),
     common_options,
 )
@@ -113,8 +113,8 @@ sweep_input_options = combine(
         "--time",
         "page_time",
         metavar="TIME",
-        help="Time to use for pages that have none, in ISO 8601.  [default: with --base-url, the time of each file; "
-        "otherwise when the sweep was opened]",
+        help="Time to use for pages that have none, in ISO 8601.  [default: with --base-url, each file's "
+        "modification time; otherwise when the sweep was opened]",
     ),
     click.option("--keep-open", is_flag=True, help="Leave the sweep open for more input instead of committing it."),
 )
