@@ -38,7 +38,7 @@ def backup(store: Store, target: Path) -> int:
         if is_disk_full(error):
             raise DiskFull(target.parent) from error
         message = f"cannot make a backup in {target}: {error.strerror}"
-        raise LostfoundError(message, "name a different folder") from error
+        raise LostfoundError(message, "choose a different folder") from error
 
 
 def _copy_dead_letters(state_folder: Path, target: Path) -> None:

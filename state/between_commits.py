@@ -16,7 +16,7 @@ from typing import Any
 
 from state import file_copy, inventory
 from state.errors import StateError
-from state.rocksdb_errors import lacks_column_families
+from state.rocksdb_errors import is_missing_column_families
 
 _ATTEMPTS_MAX = 20
 _DIRECT_ATTEMPTS = 3  # so many attempts before a reader opens a copy instead
@@ -35,7 +35,7 @@ def open_database(folder: Path, open_once: Callable[[Path], Any]) -> tuple[Any, 
             if database := _attempt(folder, open_once, copy=attempt >= _DIRECT_ATTEMPTS):
                 return database, files
         except Exception as error:
-            if lacks_column_families(error) and attempt < _ATTEMPTS_MAX - 1:
+            if is_missing_column_families(error) and attempt < _ATTEMPTS_MAX - 1:
                 time.sleep(_CREATION_SECONDS)
             elif inventory.current_files(folder) == files:
                 raise

@@ -86,7 +86,7 @@ def has_state(folder: Path) -> bool:
     try:
         return (folder / "CURRENT").exists()
     except OSError as error:
-        hint = "name a different folder with --data-dir"
+        hint = "choose a different folder with --data-dir"
         raise StateError(f"cannot read the folder {folder}: {error.strerror}", hint) from error
 
 
@@ -97,7 +97,7 @@ def create_folder(folder: Path) -> None:
     except OSError as error:
         if is_disk_full(error):
             raise DiskFull(folder) from error
-        hint = "name a writable folder with --data-dir"
+        hint = "choose a writable folder with --data-dir"
         raise StateError(f"cannot create a state in {folder}: {error.strerror}", hint) from error
 
 

@@ -96,5 +96,5 @@ def _lock(folder: Path) -> Iterator[None]:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             message = f"another process is writing to the state in {folder}"
-            raise StateLocked(message, "wait until it has ended") from error
+            raise StateLocked(message, "wait until it finishes") from error
         yield

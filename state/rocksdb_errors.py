@@ -1,4 +1,7 @@
-"""Translate RocksDB's errors into errors for users. rocksdict has no error types, so the messages decide."""
+"""Translate RocksDB's errors into errors for users.
+
+rocksdict has no error types, so errors are recognised by their messages.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,17 @@ from state.errors import DiskFull, StateCorrupt, StateError, StateLocked, is_dis
 
 
 def is_log_damage(error: Exception) -> bool:
-    """Tell whether RocksDB found damage in a log. Errors about other files name the file."""
+    """Return whether RocksDB found damage in a log. Errors about other files name the file."""
     message = str(error)
     return "Corruption" in message and not any(name in message for name in (".sst", "MANIFEST", "CURRENT"))
 
 
-def lacks_column_families(error: Exception) -> bool:
-    """Tell whether a database is not a state, or is a state whose writer has not yet created all column families."""
+def is_missing_column_families(error: Exception) -> bool:
+    """Return whether a database is not a state, or its writer has not yet created all column families."""
     return any(cause in str(error) for cause in ("Column families not opened", "Column family not found"))
 
 
-def log_error(log: Path, intact_bytes: int) -> StateCorrupt:
+def damaged_log_error(log: Path, intact_bytes: int) -> StateCorrupt:
     """Return the error for a log that is intact only up to this length."""
     return StateCorrupt(
         f"the log {log} is damaged after byte {intact_bytes}, so the batches after it cannot be read",
@@ -26,7 +29,7 @@ def log_error(log: Path, intact_bytes: int) -> StateCorrupt:
     )
 
 
-def manifest_error(manifest: Path, intact_bytes: int) -> StateCorrupt:
+def damaged_manifest_error(manifest: Path, intact_bytes: int) -> StateCorrupt:
     """Return the error for a manifest that is intact only up to this length."""
     return StateCorrupt(f"{manifest} is damaged after byte {intact_bytes}", "restore a backup")
 
@@ -52,13 +55,13 @@ def open_error(path: Path, error: Exception) -> StateError:
     if is_disk_full(error):
         return DiskFull(path)
     if "lock file" in reason.lower() or "lock hold" in reason.lower():
-        return StateLocked(f"another process is writing to the state in {path}", "wait until it has ended")
-    if lacks_column_families(error):
-        message = f"the RocksDB in {path} is not a lostfound state: it has different column families"
-        return StateError(message, "name a different folder with --data-dir")
+        return StateLocked(f"another process is writing to the state in {path}", "wait until it finishes")
+    if is_missing_column_families(error):
+        message = f"the RocksDB database in {path} is not a lostfound state: it has different column families"
+        return StateError(message, "choose a different folder with --data-dir")
     for cause in ("Read-only file system", "Permission denied"):
         if cause in reason:
-            hint = "name a writable folder with --data-dir; queries need only read permission"
+            hint = "choose a writable folder with --data-dir; queries need only read permission"
             return StateError(f"the state in {path} cannot be opened: {cause.lower()}", hint)
     return StateError(
         f"cannot open the state in {path}: {reason}", "run `lostfound state check`, or restore a backup"

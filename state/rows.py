@@ -25,7 +25,7 @@ class RowReader(Protocol):
 
     @property
     def path(self) -> Path:
-        """The folder or server that has the rows, as named in messages."""
+        """The folder that has the rows; for a server, its name as a path. Used in messages."""
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
@@ -55,11 +55,11 @@ class LocalReader(RowReader, Protocol):
     def read_rows(
         self, family: Family, prefixes: Sequence[bytes], limit: int | None, start: bytes | None, bytes_max: int
     ) -> tuple[list[list[Row]], bytes | None]:
-        """Return the rows under the first prefixes, at most `limit` per prefix, until they reach `bytes_max`.
+        """Read prefixes in order, at most `limit` rows each, and stop once the rows reach `bytes_max`.
 
-        Also return the key at which the rows under the last of these prefixes continue, or None if all are included.
-        At least one row is returned if any exists, so that repeated calls make progress. `start` is the first key to
-        read; it is allowed only with a single prefix.
+        Return the rows of the prefixes read, and the key at which the rows under the last of them continue, or None
+        if all are included. At least one row is returned if any exists, so that repeated calls make progress. `start`
+        is the first key to read; it is allowed only with a single prefix.
         """
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:

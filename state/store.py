@@ -22,7 +22,7 @@ from state.changes import Changes
 from state.errors import DiskFull, StateError, StateMissing, is_disk_full
 from state.families import LATER_FAMILIES, STORAGE, Family, Storage, StoreLimits
 from state.reader_folder import ReaderFolder
-from state.rocksdb_errors import is_log_damage, log_error, manifest_error, open_error, state_error
+from state.rocksdb_errors import damaged_log_error, damaged_manifest_error, is_log_damage, open_error, state_error
 from state.rows import ROW_OVERHEAD_BYTES, Row
 
 MIB = 1 << 20
@@ -429,9 +429,9 @@ class Store:
 
 def _check_logs(folder: Path, *, verify_checksums: bool = False) -> None:
     if damage := wal.find_damage(folder, verify_checksums=verify_checksums):
-        raise log_error(damage.file, damage.intact_bytes)
+        raise damaged_log_error(damage.file, damage.intact_bytes)
     if damage := wal.find_manifest_damage(folder):
-        raise manifest_error(damage.file, damage.intact_bytes)
+        raise damaged_manifest_error(damage.file, damage.intact_bytes)
 
 
 def _absent_families(folder: Path) -> frozenset[Family]:

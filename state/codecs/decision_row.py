@@ -24,7 +24,10 @@ _URL_BYTES_MAX = 0xFFFF
 
 
 def encode_key(url_key: bytes) -> bytes:
-    """Return the row key of a URL key. Its end shows that the key is complete, and not the prefix of a scan."""
+    """Return the row key of a URL key.
+
+    The trailing NUL marks a complete key, so it cannot be mistaken for a scan prefix.
+    """
     assert b"\0" not in url_key, "a NUL terminates the URL key"
     return url_key + _KEY_END
 
@@ -43,12 +46,11 @@ def decode(row_key: bytes, value: bytes) -> Decision:
     if len(value) < _HEAD.size or value[0] != VERSION:
         raise StateCorrupt(f"not a decision of version {VERSION}: truncated, or written by a newer lostfound")
     _, time, kind, old_length, new_length = _HEAD.unpack_from(value)
-    if len(value) != _HEAD.size + old_length + new_length:
-        raise StateCorrupt(
-            f"a decision has {len(value)} bytes, expected {_HEAD.size + old_length + new_length}: truncated"
-        )
+    size = _HEAD.size + old_length + new_length
+    if len(value) != size:
+        raise StateCorrupt(f"corrupt decision: {len(value)} bytes, but its header implies {size}")
     if kind not in set(DecisionKind) or bool(new_length) != (kind == DecisionKind.MOVED):
-        raise StateCorrupt(f"a decision has kind {kind} and a new URL of {new_length} bytes: not a decision")
+        raise StateCorrupt(f"invalid decision: kind {kind} with a new URL of {new_length} bytes")
     try:
         old_url, new_url = (
             part.decode("utf-8", "surrogatepass")

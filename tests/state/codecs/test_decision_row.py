@@ -44,7 +44,7 @@ def test_a_damaged_row_is_refused(decision: Decision) -> None:
 @pytest.mark.parametrize(("kind", "new_url"), [(9, b""), (2, b"https://a.org/"), (1, b"")])
 def test_an_impossible_kind_is_refused(kind: int, new_url: bytes) -> None:
     value = bytes((1, *bytes(8), kind, 0, 0, 0, len(new_url))) + new_url
-    with pytest.raises(ValueError, match="not a decision"):
+    with pytest.raises(ValueError, match="invalid decision: kind"):
         decision_row.decode(b"org,a)/\0", value)
 
 
