@@ -46,16 +46,17 @@ class RedirectMap(msgspec.Struct, frozen=True):
 
 
 def build_redirect_map(answers: Iterable[Answer], confidence_min: float) -> RedirectMap:
-    """Return flattened redirects from missing URLs to their best candidates, if sure to at least `confidence_min`.
+    """Return flattened redirects from missing URLs to their best candidates.
 
-    If `confidence_min` is below the confidence that makes a URL `moved`, redirects of `gone` URLs are included at the
-    caller's risk. A candidate with confidence 0, such as an error page, is never a target. A redirect that leads to a
-    missing URL, as decided by an editor, is dropped.
+    Only candidates whose confidence is at least `confidence_min` are used. If `confidence_min` is below the
+    confidence that makes a URL `moved`, redirects of `gone` URLs are included at the caller's risk. A candidate with
+    confidence 0, such as an error page, is never a target. A redirect is dropped if an editor chose its target and
+    the target is itself missing.
     """
     best = {a.url: a.candidates[0] for a in answers if a.status in {"moved", "gone"} and a.candidates}
-    sure = {url: c for url, c in best.items() if c.confidence >= confidence_min and c.confidence}
-    redirects = flatten_chains({url: (c.url, c.confidence) for url, c in sure.items()})
-    missing = {c.url for c in sure.values() if any(e.kind == "target_missing" for e in c.evidence)}
+    confident = {url: c for url, c in best.items() if c.confidence >= confidence_min and c.confidence}
+    redirects = flatten_chains({url: (c.url, c.confidence) for url, c in confident.items()})
+    missing = {c.url for c in confident.values() if any(e.kind == "target_missing" for e in c.evidence)}
     dropped = {
         old: "leads to a URL that is missing too" for old, (new, _) in redirects.moves.items() if new in missing
     }
@@ -179,7 +180,7 @@ def _keep_most_confident(rows: list[MapRow], limit: int, format_name: str, dropp
     excess_rows = sorted(rows, key=lambda row: -row.confidence)[limit:]
     for row in excess_rows:
         dropped[row.captured_url] = (
-            f"exceeds the limit of {format_name}, {limit:,} redirects; redirects with higher confidence are kept"
+            f"the limit of {format_name} is {limit:,} redirects; those with higher confidence are kept"
         )
     return [row for row in rows if row.captured_url not in dropped]
 
@@ -202,7 +203,7 @@ FORMATS: dict[str, MapFormat] = {
         hosting_services.write_netlify,
         hosting_services.find_netlify_problem,
         hosting_services.netlify_match_key,
-        "a slash at the end or the query",
+        "a trailing slash or the query",
     ),
     "cloudflare": MapFormat(
         hosting_services.write_cloudflare, hosting_services.find_cloudflare_problem, key_without_query, "the query"
@@ -218,14 +219,14 @@ FORMATS: dict[str, MapFormat] = {
         site_generators.write_mkdocs,
         site_generators.find_mkdocs_problem,
         site_generators.page_match_key,
-        "the ending or the query",
+        "the suffix (`/`, `.html` or `/index.html`) or the query",
         is_single_site=True,
     ),
     "sphinx-reredirects": MapFormat(
         site_generators.write_sphinx,
         site_generators.find_sphinx_problem,
         site_generators.page_match_key,
-        "the ending or the query",
+        "the suffix (`/`, `.html` or `/index.html`) or the query",
         is_single_site=True,
     ),
     "csv": MapFormat(_write_csv, lambda _row: None, exact_key),

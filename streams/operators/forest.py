@@ -25,7 +25,7 @@ class Forest:
     def __init__(self, reader: RowReader, changes: Changes, new_documents: Collection[bytes] = ()) -> None:
         """Collect the changes of all steps in `changes`. No rows are read for `new_documents`."""
         self.reader, self.changes, self.new_documents = reader, changes, new_documents
-        self.transfers: list[MemberTransfer] = []  # one per root that got a parent, with its members
+        self.transfers: list[MemberTransfer] = []  # one per former root, with the members it had
         self._parents: dict[bytes, bytes | None] = dict.fromkeys(changes.deletes.get(Family.PARENTS, ()))
         self._parents.update(changes.puts_of(Family.PARENTS))
         self._added: dict[bytes, set[bytes]] = {}  # members added by this batch, by root
@@ -76,7 +76,7 @@ class Forest:
         return self._parents[node]
 
     def _members(self, root: bytes) -> list[bytes]:
-        """Return the documents listed under a root, ascending."""
+        """Return the documents listed under a root, in ascending order."""
         added = self._added.get(root, set())
         if root in self.new_documents:
             return sorted(added)
@@ -88,7 +88,7 @@ class Forest:
 def join_all(
     reader: RowReader, unions: Sequence[Union], changes: Changes, new_documents: Collection[bytes] = ()
 ) -> None:
-    """Run the unions of a batch, and add their changes to `changes`, which contains the earlier changes of the batch.
+    """Run the unions of a batch. Add their changes to `changes`, which already has the earlier changes of the batch.
 
     `reader` must contain all nodes that the unions reach. No rows are read for `new_documents`: they have none yet.
     """
@@ -102,7 +102,8 @@ def join_all(
     for transfer in forest.transfers:
         root = forest.find_root(transfer.root)
         if root != transfer.root:  # shorten the path of the former root
-            changes.put(Family.PARENTS, transfer.members[0], root)
+            former_root = transfer.members[0]
+            changes.put(Family.PARENTS, former_root, root)
         members.setdefault(root, []).extend(transfer.members)
     for root, documents in members.items():
         forest.step(MemberTransfer(root, tuple(documents)))
@@ -119,8 +120,8 @@ def rejoin(
 ) -> None:
     """Dissolve components, and join the remaining documents by the edges between them.
 
-    A union-find cannot undo a union, so whole components are rebuilt. Pass all their nodes, all their (root, member)
-    pairs as `memberships`, and all their edges, of which only those that join two sets are kept in memory.
+    A union-find cannot undo a union, so whole components are rebuilt. Pass all their nodes, (root, member) pairs and
+    edges. `edges` may be a stream: only edges that join two sets are kept in memory.
     """
     for node in nodes:
         changes.delete(Family.PARENTS, node)
@@ -155,7 +156,7 @@ class DisjointSets(Generic[Node]):
         return root_a != root_b
 
     def groups(self) -> dict[Node, list[Node]]:
-        """Return the nodes of each set by root. Both roots and nodes are ascending."""
+        """Return the nodes of each set by root. Roots and nodes are in ascending order."""
         groups: dict[Node, list[Node]] = {}
         for node in sorted(self.parents):
             groups.setdefault(self.root(node), []).append(node)

@@ -1,7 +1,7 @@
 """Read a folder of HTML, such as a built documentation site, as the pages that a web server would serve from it.
 
-The URL of `index.html` is that of its folder; the URL of any other file ends with the file's name. Only files with a
-suffix of HTML or plain text are read.
+The URL of `index.html` is that of its folder; the URL of any other file ends with the file's name. Only files with
+an HTML, text or Markdown extension are read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MEDIA_TYPES = {
 }
 _HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 _UNQUOTED_CHARACTERS = "/-._~!$&'()*+,;=:@"  # need no percent-encoding in a path (RFC 3986)
-_ENTRIES_EXAMINED_MAX = 10_000  # files and folders, to recognise a folder of HTML
+_ENTRIES_EXAMINED_MAX = 10_000  # files and folders examined to recognise a folder of HTML
 
 
 class HtmlFolder(msgspec.Struct, frozen=True):
@@ -41,14 +41,14 @@ class HtmlFolder(msgspec.Struct, frozen=True):
     exclude: tuple[str, ...] = ()
 
     def url_of(self, name: str) -> str:
-        """Return the URL of a file of the folder."""
+        """Return the URL of a file in the folder."""
         path = Path(os.path.relpath(name, self.root))
         is_index = path.stem.lower() == "index" and path.suffix.lower() in _HTML_SUFFIXES
         parts = path.parts[:-1] if is_index else path.parts
         return self.base_url + quote("/".join(parts), safe=_UNQUOTED_CHARACTERS) + ("/" if is_index and parts else "")
 
     def is_page(self, path: Path) -> bool:
-        """Return whether a file of the folder is a page. A link that leads out of the folder is not a page."""
+        """Return whether a file in the folder is a page. A symlink that points outside the folder is not a page."""
         if path.suffix.lower() not in _MEDIA_TYPES or self._is_excluded(path):
             return False
         return not path.is_symlink() or path.resolve().is_relative_to(Path(self.root).resolve())
@@ -73,11 +73,12 @@ def open_folder(path: str, base_url: str, exclude: tuple[str, ...] = ()) -> Html
         raise InputError(
             f"--base-url {base_url!r} has a query or fragment", "write it like https://docs.example.org/"
         )
-    return HtmlFolder(os.path.abspath(path), base_url.rstrip("/") + "/", exclude)  # noqa: PTH100 - keeps links
+    root = os.path.abspath(path)  # noqa: PTH100 - resolve() would follow symlinks
+    return HtmlFolder(root, base_url.rstrip("/") + "/", exclude)
 
 
 def contains_html(path: str) -> bool:
-    """Return whether a folder contains HTML. Of a large folder, only a part is examined."""
+    """Return whether a folder contains HTML. Only part of a large folder is examined."""
     entries_examined = 0
     for _, subfolders, files in os.walk(path):
         if any(Path(name).suffix.lower() in _HTML_SUFFIXES for name in files):
@@ -89,11 +90,14 @@ def contains_html(path: str) -> bool:
 
 
 def read_items(file: BinaryIO, folder: HtmlFolder, start: Position, limits: ReadLimits) -> Iterator[PositionedItem]:
-    """Yield the page or rejection of a file, unless `start` is its end. The time of the page is that of the file."""
-    status = os.fstat(file.fileno())
-    if start.next_line and start.offset == status.st_size:
+    """Yield the file's page or rejection, or nothing if `start` is already at the end of the file.
+
+    The page's time is the file's modification time.
+    """
+    stat = os.fstat(file.fileno())
+    if start.next_line and start.offset == stat.st_size:
         return
-    position = Position(source=start.source, offset=status.st_size, next_line=1)
+    position = Position(source=start.source, offset=stat.st_size, next_line=1)  # 1: the file has been read
     url, origin = folder.url_of(start.source), Origin(start.source, 0)
     try:
         key = url_key(url, limits.url_bytes_max)
@@ -102,13 +106,13 @@ def read_items(file: BinaryIO, folder: HtmlFolder, start: Position, limits: Read
         return
     data = file.read(limits.page_bytes_max + 1)
     is_too_big = len(data) > limits.page_bytes_max
-    size = max(status.st_size, len(data))
+    size = max(stat.st_size, len(data))
     yield (
         position,
         Page(
             url=url,
             key=key,
-            time=max(0, int(status.st_mtime * 1000)),
+            time=max(0, int(stat.st_mtime * 1000)),
             body=None if is_too_big else data,
             mime=_MEDIA_TYPES.get(Path(start.source).suffix.lower(), ""),
             content_error=("too_big", too_big_detail(size, limits)) if is_too_big else None,

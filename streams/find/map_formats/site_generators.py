@@ -54,7 +54,7 @@ def _sphinx_source(row: MapRow) -> str:
 
 
 def page_match_key(host: str, path: str, _query: str) -> str:
-    """Return the URL without its ending (`/`, `.html` or `/index.html`): servers treat these as one page."""
+    """Return the URL without its suffix (`/`, `.html` or `/index.html`): servers treat these as one page."""
     return host + path.removesuffix("index.html").removesuffix(_HTML).rstrip("/")
 
 

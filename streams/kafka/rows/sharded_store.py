@@ -1,9 +1,13 @@
-"""Read a collection that is sharded over partitions as one store, like the store of the embedded engine.
+"""Present a collection that is sharded over partitions as a single store, like that of the embedded engine.
 
-Usually only one partition is read per key: the owner, which `routing` derives from the key. All partitions are read
-for rows that are stored with a document but whose keys do not begin with its id (samples, words, edges), for chunks
-of links, which are stored with their pages, and for prefixes that are too short to identify an owner. If a partition
-does not answer, the read fails: partial answers are never returned.
+Usually only one partition is read per key: the owner, which `routing` derives from the key. All partitions are
+read for:
+
+- rows that are stored with a document but whose keys do not begin with its id (samples, words, edges)
+- chunks of links, which are stored with the pages that contain the links
+- prefixes that are too short to identify an owner
+
+If a partition does not answer, the read fails: partial answers are never returned.
 """
 
 from __future__ import annotations
@@ -30,8 +34,8 @@ _FIRST_CHUNK_ROWS, _CHUNK_ROWS_MAX = 64, 4096  # the first chunk is small, becau
 _KEYS_STARTING_WITH_DOCUMENT = frozenset(
     {Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS}
 )
-_KEYS_STARTING_WITH_URL = frozenset({Family.CAPTURES, Family.DECISIONS, Family.LINK_LISTS})  # then a NUL
-_KEYS_ENDING_WITH_PREFIX = frozenset({Family.SAMPLES, Family.WORDS})  # a document prefix, which determines the owner
+_KEYS_STARTING_WITH_URL = frozenset({Family.CAPTURES, Family.DECISIONS, Family.LINK_LISTS})  # URL key, NUL, rest
+_KEYS_ENDING_WITH_DOCUMENT = frozenset({Family.SAMPLES, Family.WORDS})  # prefix of its id, which determines the owner
 _SWEEP_TAG = b"s"  # the first byte of a sweep's key; rows with other keys contain counts of captures per host
 
 
@@ -94,8 +98,8 @@ class ShardedStore(QueryStore):
     ) -> None:
         """Raise StateError if a partition has no worker.
 
-        `sources` maps each partition to its source. `read_sweep_rows` returns the rows that result from the sweep
-        log. With `threads`, workers are queried concurrently, otherwise one after another.
+        `sources` maps each partition to its source. `read_sweep_rows` returns the rows derived from the sweep log.
+        Workers are queried concurrently with `threads`, and one after another without.
         """
         super().__init__(name, self.query)
         if missing := sorted(set(range(partition_count)) - set(sources)):
@@ -123,7 +127,7 @@ class ShardedStore(QueryStore):
         return merge_answers(query, [all_indexes, all_indexes], [log_answer, self._query_workers(query)])
 
     def _query_workers(self, query: RowQuery) -> Answer:
-        """Send each worker one query, for the keys of its partitions and the keys without a single owner."""
+        """Send each worker one query, for the keys of its partitions and the keys that several partitions may own."""
         owners = [self.owner(query.family, key) for key in query.keys]
         indexes_by_source: defaultdict[RowSource, list[int]] = defaultdict(list)
         for index, owner in enumerate(owners):
@@ -142,9 +146,11 @@ class ShardedStore(QueryStore):
                 )
             )
         if self._threads is None or len(queries) < 2:
-            answers = [source(part) for source, part in zip(indexes_by_source, queries, strict=True)]
+            answers = [source(worker_query) for source, worker_query in zip(indexes_by_source, queries, strict=True)]
         else:
-            answers = list(self._threads.map(lambda source, part: source(part), indexes_by_source, queries))
+            answers = list(
+                self._threads.map(lambda source, worker_query: source(worker_query), indexes_by_source, queries)
+            )
         return merge_answers(query, indexes_by_source.values(), answers)
 
     def owner(self, family: Family, key: bytes) -> int | None:
@@ -180,14 +186,14 @@ class ShardedStore(QueryStore):
 
     def _possible_owners(self, family: Family, key: bytes) -> Sequence[int]:
         """Return the partitions that may have a row with this key."""
-        if family in _KEYS_ENDING_WITH_PREFIX:
+        if family in _KEYS_ENDING_WITH_DOCUMENT:
             return (partition_of(key[-PREFIX_BYTES:], self.partition_count),)
         owner = self.owner(family, key)
         return range(self.partition_count) if owner is None else (owner,)
 
 
 def _find_rows(sweep_rows: Mapping[bytes, bytes], query: RowQuery, key: bytes) -> Any:
-    """Return the answer to one key of a query for rows that result from the sweep log."""
+    """Answer a query for one key from the rows derived from the sweep log."""
     if isinstance(query, GetQuery):
         return sweep_rows.get(key)
     start = query.start or b""

@@ -11,22 +11,22 @@
     {"event": "expired",   "topic": ..., "partition": p, "start_offset": n, "end_offset": n, "time": ...}
 
 Sweeps are numbered in the order of their `open` events, so all workers agree on the numbers without communicating.
-`commit` requests a commit and records the end offsets of `pages`. The commit takes effect with `reached`, which a
-worker appends once all messages before these offsets have passed all stages. After `moves_published`, the moves of
-the commit are not published again. `cancel` hides a sweep. `drained` follows once the messages in flight are
-processed: pages of the sweep that arrive later, from a worker that was suspended, are ignored.
-`cancelled` frees the sweep's name once its captures are removed. `expired` reports messages that were deleted before
-a worker read them. They are counted for each sweep that is open at this position of the log, because their own sweep
-is unknown.
+`commit` requests a commit and records the end offsets of `pages`. A worker appends `reached` once all messages before
+these offsets have passed all stages: the sweep is now committed. After `moves_published`, the moves of the commit are
+not published again. `cancel` hides a sweep. `drained` is appended once the messages in flight are processed; pages of
+the sweep that a suspended worker sends after that are ignored. `cancelled` frees the sweep's name once its captures
+are removed. `expired` reports messages that were deleted before a worker read them. They are counted for each sweep
+that is open at this position of the log, because their own sweep is unknown.
 
 `format` records the scheme of the collection's sketches and the version of its messages. Every worker appends it
 before it joins the consumer group, unless the log already contains the same values. The first scheme in the log is
-the collection's: a worker with a different scheme ends. If the version in the log is newer than a worker's own, the
-worker does not start; if it already runs, it ends when it receives a message of a newer version. A message whose
-version is newer than that in the log is rejected, because anyone can send it.
+the collection's: a worker with a different scheme exits. If the version in the log is newer than a worker's own, the
+worker does not start; if it is already running, it exits when it receives a message of a newer version, but only if
+the log announces that version. A message newer than the log's version is rejected: any client could have sent it, so
+it proves nothing.
 
 Events that `state.sweep_life` does not allow are ignored, because two workers may append the same event. Events that
-only workers append contain the sweep's number, because a new sweep may have the same name by then.
+only workers append contain the sweep's number, because by then a new sweep may have the same name.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from streams.settings import KafkaSettings
 from streams.timestamps import MILLIS_MAX
 
 log = structlog.get_logger(__name__)
-CATCH_UP_SECONDS = 0.05
+CATCH_UP_POLL_SECONDS = 0.05
 _Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
@@ -84,7 +84,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 STEPS = {
     "open": Step.OPEN,
     "commit": Step.REQUEST_COMMIT,
-    "reached": Step.COMMIT,
+    "reached": Step.COMMIT,  # all pages before the requested commit are processed: the sweep is now committed
     "cancel": Step.CANCEL,
     "cancelled": Step.FINISH_CANCEL,
     "moves_published": Step.PUBLISH_MOVES,
@@ -111,7 +111,8 @@ class SweepTable:
         self._phases: dict[int, Phase] = {}
         self.scheme_id = ""  # of the collection; empty until the first worker has started
         self.message_version = 0  # the newest version of messages between workers and from `publish`
-        self._expired_ends: dict[tuple[str, int], int] = {}  # of the last reported messages, by topic and partition
+        # The end offset of the last expired range counted, by (topic, partition).
+        self._expired_ends: dict[tuple[str, int], int] = {}
         self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 
     def find(self, name: str) -> Sweep | None:
@@ -166,16 +167,16 @@ class SweepTable:
                 self.sweeps[number] = msgspec.structs.replace(sweep, expired_messages=expired_messages)
 
     def ignores_pages(self, number: int) -> bool:
-        """Return whether sketched pages of a sweep come too late, because the sweep was cancelled and drained.
+        """Return whether sketched pages of a sweep arrive too late, because the sweep was cancelled and drained.
 
-        Until it is drained, its pages must pass all stages: a page of another sweep may depend on a document whose
-        payload only a page of this sweep contains.
+        Until it is drained, its pages must pass all stages: pages of other sweeps may refer to a document whose text
+        was sent only with a page of this sweep.
         """
         sweep = self.sweeps.get(number)
         return sweep is not None and (number in self._drained or sweep.state is SweepState.CANCELLED)
 
     def check(self, event: Event) -> None:
-        """Raise LostfoundError for an event that clients cannot request, or `state.sweep_life` does not allow."""
+        """Raise LostfoundError if clients cannot request this event, or `state.sweep_life` does not allow it."""
         if event.event not in ("open", "commit", "cancel"):
             raise InputError(f"the event {event.event!r} cannot be requested", "only workers append this event")
         self._life_after(event)
@@ -238,7 +239,7 @@ class SweepLog:
         except asyncio.CancelledError:
             raise
         except BaseException:
-            log.exception("cannot follow the sweep log; this process ends")
+            log.exception("cannot follow the sweep log; exiting")
             end_process()
 
     async def _apply_next_events(self) -> None:
@@ -267,18 +268,18 @@ class SweepLog:
         if scheme_id and table.scheme_id != scheme_id:
             raise StateIncompatible(
                 f"the collection {self._prefix!r} has scheme {table.scheme_id}, but the settings have {scheme_id}",
-                "use the [scheme] settings with which its first worker was started, or a different --prefix",
+                "use the [scheme] settings of its first worker, or a different --prefix",
             )
         if table.message_version > SCHEMA_VERSION:
             raise newer_version_error(f"the collection {self._prefix!r}", table.message_version)
 
     async def catch_up(self) -> None:
-        """Return once all events that are now in the log are applied."""
+        """Wait until every event currently in the log has been applied."""
         assert self._consumer is not None
         partition = TopicPartition(self._topic, 0)
         end = (await self._consumer.end_offsets([partition]))[partition]
-        while await self._consumer.position(partition) < end:  # noqa: ASYNC110 - markers notify nothing
-            await asyncio.sleep(CATCH_UP_SECONDS)  # `_follow` applies the events
+        while await self._consumer.position(partition) < end:  # noqa: ASYNC110 - transaction markers trigger no event
+            await asyncio.sleep(CATCH_UP_POLL_SECONDS)  # `_follow` applies the events
 
     async def append(self, event: Event) -> None:
         """Append an event to the log."""
