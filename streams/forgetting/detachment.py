@@ -135,5 +135,6 @@ def stored_edges(reader: RowReader, documents: Iterable[bytes]) -> Iterator[tupl
         for document, keys in zip(chunk, reader.keys_under(Family.EDGES, chunk, _EDGES_PER_READ), strict=True):
             yield from ((key[:ID_BYTES], key[ID_BYTES:]) for key in keys)
             if len(keys) == _EDGES_PER_READ:
-                others = islice(reader.scan(Family.EDGES, document, keys[-1]), 1, None)
+                # The last of these edges may have been deleted by the caller in the meantime.
+                others = reader.scan(Family.EDGES, document, keys[-1] + b"\0")
                 yield from ((key[:ID_BYTES], key[ID_BYTES:]) for key, _ in others)

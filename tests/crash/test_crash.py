@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from state import meta, sweeps
-from state.check import check
+from state.check import Problem, check
 from state.families import Family
 from state.store import Store
 from state.view import View
@@ -174,9 +174,9 @@ def start() -> Iterator[Callable[..., Child]]:
             child.process.wait()
 
 
-def is_consistent(folder: Path) -> bool:
+def problems(folder: Path) -> list[Problem]:
     with Store(folder) as store:
-        return list(check(store, postings_max=32)) == []
+        return list(check(store, postings_max=32))
 
 
 def kill_and_resume(
@@ -196,7 +196,7 @@ def kill_and_resume(
                 kills += 1
                 if not (folder / "CURRENT").exists():
                     continue  # killed before the state was created
-                assert is_consistent(folder), f"after {kills} kills"
+                assert problems(folder) == [], f"after {kills} kills"
             else:
                 assert child.end() == 0
                 break
@@ -281,7 +281,7 @@ def kill_removals(
         child.read(rng.randint(0, 10))
         time.sleep(rng.random() * 0.02)
         child.end(signal.SIGKILL)
-        assert is_consistent(folder), f"after {kill} kills"
+        assert problems(folder) == [], f"after {kill} kills"
     if resume == "same command":
         assert start(removal.kind, folder, removal.target).end() == 0
     else:
@@ -343,7 +343,7 @@ def test_ctrl_c_while_ingesting(workers: int, crawl: Crawl, tmp_path: Path) -> N
     while group_alive(child.pid):
         assert time.monotonic() < deadline, "processes are still running"
         time.sleep(0.02)
-    assert is_consistent(folder)
+    assert problems(folder) == []
     child = command(folder, config, *ingesting)
     out, err = child.communicate(timeout=120)
     assert child.returncode == 0, err
@@ -373,4 +373,4 @@ def test_a_killed_worker_ends_the_ingest_with_an_error_message(crawl: Crawl, tmp
     assert child.returncode == 2, err
     assert b"a process that sketches pages was killed" in err
     assert b"Traceback" not in err
-    assert is_consistent(folder)
+    assert problems(folder) == []

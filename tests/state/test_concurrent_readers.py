@@ -26,7 +26,7 @@ store, rng = Store(Path(sys.argv[1]), StoreLimits(cache_mib=8, write_buffers_mib
 for number in range(20_000):
     changes = Changes()
     for size, family in enumerate(Family):
-        changes.put(family, b"%09d" % number, rng.randbytes(rng.randrange(50 + 400 * size)))
+        changes.put(family, b"%09d" % number, rng.randbytes(rng.randrange(50 + 250 * size)))
     store.write(changes)
     if number == 0:
         print(flush=True)
