@@ -70,7 +70,7 @@ def find_unchanged(
 
     An unchanged page needs no sketch: a state has one extractor and tokeniser, so the same bytes give the same
     document. A page older than the last capture is sketched anyway, because the state stores the earliest text.
-    A page without stored links is sketched again, because `policy` may not have kept them.
+    A page that may have links, but whose last capture has none, is sketched again: links may not have been kept then.
     A response that `policy` no longer accepts as a page is sketched again, too.
     `last_captures` contains the last capture of each URL that has captures, by URL key.
     """
@@ -96,10 +96,14 @@ def _find_unchanged_page(
     raw_fingerprint = fingerprint_page(page)
     if raw_fingerprint != previous.raw_fingerprint:
         return None
-    if keep_links and not previous.links and (page.body is not None or page.links):
+    if keep_links and not previous.links and _may_have_links(page):
         return None
     capture = new_capture(page, sweep, previous.document, raw_fingerprint, previous.extractor, previous.links)
     return SketchedPage(capture=capture, origin=page.origin)
+
+
+def _may_have_links(page: Page) -> bool:
+    return bool(page.links) or (page.body is not None and (b"href" in page.body or b"HREF" in page.body))
 
 
 def url_keys(pages: Sequence[SketchedPage]) -> list[bytes]:

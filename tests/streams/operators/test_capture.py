@@ -286,9 +286,12 @@ def test_a_changed_page_is_not_recognised(changed: dict[str, Any]) -> None:
 
 def test_a_page_without_stored_links_is_recognised_only_if_no_links_can_be_missing() -> None:
     previous = msgspec.structs.replace(PREVIOUS, links=b"")
-    assert not is_recognised(PAGE, previous)
+    assert is_recognised(PAGE, previous), "a body without `href` has no links"
+    linking = msgspec.structs.replace(PAGE, body=b"<p><a href=/x>x</a>")
+    linking_previous = msgspec.structs.replace(previous, raw_fingerprint=fingerprint_page(linking))
+    assert not is_recognised(linking, linking_previous)
     keep_none = settings({"policy": {"keep_links": "off"}}).policy
-    assert find_unchanged([PAGE], {PAGE.key: previous}, 2, keep_none) != [None]
+    assert find_unchanged([linking], {PAGE.key: linking_previous}, 2, keep_none) != [None]
     text = msgspec.structs.replace(PAGE, body=None, text="text")
     text_previous = msgspec.structs.replace(previous, raw_fingerprint=fingerprint_page(text))
     assert is_recognised(text, text_previous)
