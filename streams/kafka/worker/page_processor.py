@@ -1,8 +1,4 @@
-"""Processes the messages of `pages`: sketches the pages, and writes their captures or sends them to the URLs' owners.
-
-If the worker owns the partition of a page's URL, it writes the capture itself. Otherwise, it sends the sketched page
-to the owner, in the topic `captures`. Revisits are always sent, because they must not overtake their originals, which
-may have been sent while the partition was recovering.
+"""Processes the messages of `pages`: sketches the pages and sends them to the partitions that own their URLs.
 
 A page is unchanged if its URL served the same bytes last time. Such a page is not sketched: a capture that refers to
 the stored document is enough. But `forget` or `sweep cancel` may delete the document at any time, and the capture
@@ -13,13 +9,18 @@ cannot restore it. A page is therefore checked and written in one step, under th
 - An earlier page of the same URL may still be waiting in the topic `captures`. This is harmless, because the result
   of the stages does not depend on the order of a URL's pages.
 - If a page is delivered twice, the same row is written twice.
-- During a rebalance, a partition may be behind its changelog, so all pages are sketched and sent.
+- During a rebalance, a partition may be behind its changelog, so all pages are sketched.
 - A worker that has not yet noticed the loss of its partition may append a changelog record, which is void, and cannot
   acknowledge the page: offsets are acknowledged only in the generation of the consumer group that delivered the
   message. The new owner therefore processes the page again.
 
-Both need the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same number,
-and Faust assigns both partitions to one worker. A page in any other partition of `pages` is always sketched and sent.
+The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
+number, and Faust assigns both partitions to one worker. A page in any other partition of `pages` is always sketched.
+
+A page with a new document is never written in this way, even if the worker owns its URL, because it causes a message.
+If the worker stopped after it had sent this message but before it had written the capture, and the page's sweep was
+then cancelled, the page would be dropped when it is delivered again, and its document would remain. Messages in
+`captures`, however, are processed before a cancellation removes captures.
 """
 
 from __future__ import annotations
@@ -61,8 +62,6 @@ class AcceptedPage(NamedTuple):
     partition: int
 
 
-OriginatingPage = tuple[SketchedPage, int]
-"""A sketched page, and the partition of `pages` from which it came."""
 ChoosePages = Callable[[Partition, Sequence[int]], dict[int, SketchedPage]]
 """Receives a partition and indexes of pages. Returns the pages to write there, by index."""
 
@@ -133,13 +132,11 @@ class PageProcessor:
             for sweep, pages in by_sweep.items():
                 changed = await self._write_unchanged(sweep, pages)
                 results = await self._sketch(SketchTask(sweep, [page for page, _ in changed]))
-                sketched: list[OriginatingPage] = []
                 for (_, partition), page_results in zip(changed, results, strict=True):
-                    sketched += [(item, partition) for item in page_results if isinstance(item, SketchedPage)]
+                    to_send += [item for item in page_results if isinstance(item, SketchedPage)]
                     rejected = [item for item in page_results if isinstance(item, Rejected)]
                     dead_letters += [to_dead_letter(item, partition) for item in rejected]
                     not_pages += sum(isinstance(item, NotAPage) for item in page_results)
-                to_send += await self._write_captures(sweep, sketched)
         outcome = Outcome(self.runner.context)
         outcome.queue(to_send)
         await self.runner.send(outcome, dead_letters)
@@ -192,15 +189,6 @@ class PageProcessor:
         written = await self._write(sweep, [(page.key, partition) for page, partition in pages], find_captures)
         self.runner.metrics.add_counts({"pages_not_sketched": len(written)})
         return [page for index, page in enumerate(pages) if index not in written]
-
-    async def _write_captures(self, sweep: int, pages: Sequence[OriginatingPage]) -> list[SketchedPage]:
-        """Write the captures of sketched pages whose URLs this worker owns. Return the other pages."""
-
-        def take(_: Partition, indexes: Sequence[int]) -> dict[int, SketchedPage]:
-            return {index: pages[index][0] for index in indexes if pages[index][0].original_key is None}
-
-        written = await self._write(sweep, [(page.capture.key, partition) for page, partition in pages], take)
-        return [page for index, (page, _) in enumerate(pages) if index not in written]
 
     async def _write(self, sweep: int, urls: Sequence[tuple[bytes, int]], choose: ChoosePages) -> set[int]:
         """Write the pages that `choose` returns. Return their indexes.

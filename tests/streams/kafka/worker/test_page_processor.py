@@ -1,4 +1,4 @@
-"""Pages of the topic `pages`: dates, sweeps, captures that their owner writes, and unchanged pages."""
+"""Pages of the topic `pages`: dates, sweeps, and unchanged pages that are not sketched."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from state.changes import Changes
@@ -19,7 +18,7 @@ from streams.kafka.wire.sweep_log import Event
 from streams.kafka.worker.page_processor import NO_TIMESTAMP, PageProcessor
 from streams.kafka.worker.runner import Message
 from streams.kafka.worker.stages import Outcome, process_captures
-from streams.operators.messages import Sighting, SketchedPage
+from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
 from streams.operators.sketch import SketchOperator, SketchTask
 from streams.page import Page
@@ -30,7 +29,6 @@ from tests.streams.kafka.worker_fixture import commit, make_runner
 URL = "https://a.example/x"
 TEXT = "a page with a text of some words that stays the same"
 OWNER = partition_of(url_key(URL), PARTITIONS)
-OTHER = 1 - OWNER
 LIVE = 1  # the number of the sweep
 
 
@@ -51,23 +49,18 @@ def message(time: int = 5, partition: int = OWNER, offset: int = 0, **fields: An
     return Message(partition=partition, offset=offset, time=time, value=value, headers=[])
 
 
-def process(pages: PageProcessor, *messages: Message) -> list[Any]:
-    """Process messages; return the values that were sent."""
+def process(pages: PageProcessor, *messages: Message) -> list[SketchedPage]:
+    """Process messages; return the pages that were sketched and sent on."""
     producer: Any = pages.runner.producer
     producer.sent.clear()
     asyncio.run(pages.process(messages))
+    assert all(isinstance(page, SketchedPage) for page in producer.sent)
     return list(producer.sent)
 
 
 def write_captures(pages: PageProcessor, sketched: list[SketchedPage]) -> None:
     partition = pages.runner.partitions.open(OWNER)
     commit(pages.runner, partition, process_captures(partition, sketched, pages.runner.context))
-
-
-def sketch(**fields: Any) -> list[SketchedPage]:
-    operator = SketchOperator(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
-    (results,) = operator(SketchTask(LIVE, [Page(url=URL, text=TEXT, **fields)]))
-    return [page for page in results if isinstance(page, SketchedPage)]
 
 
 def capture_times(pages: PageProcessor) -> list[int]:
@@ -80,8 +73,8 @@ def not_sketched(pages: PageProcessor) -> float | None:
 
 
 def test_a_page_without_any_time_gets_the_opening_time_of_its_sweep(pages: PageProcessor) -> None:
-    process(pages, message(NO_TIMESTAMP), message(-5, fetch_time="2024-05-14T10:00:00Z"))
-    assert capture_times(pages) == [1, 1_715_680_800_000]
+    (without, own) = process(pages, message(NO_TIMESTAMP), message(-5, fetch_time="2024-05-14T10:00:00Z"))
+    assert (without.capture.time, own.capture.time) == (1, 1_715_680_800_000)
 
 
 def test_an_unforeseen_error_in_one_message_rejects_only_this_message(
@@ -105,10 +98,10 @@ def test_an_unforeseen_error_in_one_message_rejects_only_this_message(
 def test_a_page_whose_message_has_no_time_in_ms_is_refused(
     pages: PageProcessor, time: int, fields: dict[str, Any]
 ) -> None:
-    process(pages, message(time, offset=0, **fields), message(5, offset=1, **fields))
+    sketched = process(pages, message(time, offset=0, **fields), message(5, offset=1, **fields))
     producer: Any = pages.runner.producer
     assert [(letter.reason, letter.offset) for letter in producer.dead_letters] == [("bad_time", 0)]
-    assert capture_times(pages) == [5]
+    assert [page.capture.time for page in sketched] == [5]
 
 
 def test_a_page_of_a_cancelled_or_badly_named_sweep_is_refused(pages: PageProcessor) -> None:
@@ -121,108 +114,57 @@ def test_a_page_of_a_cancelled_or_badly_named_sweep_is_refused(pages: PageProces
 
 def test_a_script_is_stored_without_text_and_counted_but_not_rejected(pages: PageProcessor) -> None:
     script: dict[str, Any] = {"text": None, "body": "var x = 1", "mime": "Text/JavaScript; charset=utf-8"}
-    (page,) = process(pages, message(5, OTHER, **script))
+    (page,) = process(pages, message(5, **script))
     assert (page.capture.document, page.payload) == (None, None)
     producer: Any = pages.runner.producer
     assert producer.dead_letters == []
     assert pages.runner.metrics.registry.get_sample_value("lostfound_not_pages_total") == 1
 
 
-def test_a_page_is_written_by_the_owner_of_its_url(pages: PageProcessor) -> None:
-    (sighting,) = process(pages, message(5))
-    assert isinstance(sighting, Sighting)
-    assert sighting.payload is not None
-    assert capture_times(pages) == [5]
-    producer: Any = pages.runner.producer
-    changelog = [record.epoch for record in producer.changelogs[OWNER]]
-    assert changelog == [1, 1]  # a claim, and the capture
-
-
-@pytest.mark.parametrize("fields", [{}, {"status": 404}, {"text": None, "status": 301, "redirect": "/z"}])
-def test_the_owner_writes_the_rows_that_the_stage_of_captures_would(
-    pages: PageProcessor, tmp_path: Path, fields: dict[str, Any]
-) -> None:
-    other = PageProcessor(make_runner(tmp_path / "other"))
-    sketched = process(other, message(5, **fields))
-    assert all(isinstance(page, SketchedPage) for page in sketched)
-    write_captures(other, sketched)
-    sent = process(pages, message(5, **fields))
-    producer: Any = other.runner.producer
-    assert sent == producer.sent[len(sketched) :]
-    rows = [list(processor.runner.partitions.open(OWNER).store.scan(Family.CAPTURES)) for processor in (pages, other)]
-    assert rows[0] == rows[1] != []
-    other.close()
-    other.runner.partitions.close_all()
-
-
-def test_a_revisit_is_sent_after_its_original(pages: PageProcessor) -> None:
-    """Its original may be waiting in the topic `captures`, so it must not overtake it."""
-    value = msgspec.msgpack.encode(
-        page_messages.PageMessage(url=URL, time=6, crawl="live", original_url=URL, original_time=5)
-    )
-    headers = [("schema", page_messages.PAGE_SCHEMA.encode()), ("content-type", page_messages.MSGPACK.encode())]
-    revisit = Message(partition=OWNER, offset=1, time=6, value=value, headers=headers)
-    original, sent = process(pages, message(5), revisit)
-    assert isinstance(original, Sighting)
-    assert (sent.capture.time, sent.original_key) == (6, url_key(URL))
-
-
-def test_a_page_of_a_sweep_that_was_cancelled_during_sketching_is_not_written(
-    pages: PageProcessor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    submit = pages._pool.submit
-
-    def cancel_and_submit(task: SketchTask) -> Any:
-        pages.runner.sweep_log.table.apply(Event(event="cancel", name="live", time=5))
-        return submit(task)
-
-    monkeypatch.setattr(pages._pool, "submit", cancel_and_submit)
-    (page,) = process(pages, message(5))
-    assert isinstance(page, SketchedPage)  # the stage of captures decides
-    assert capture_times(pages) == []
-
-
 def test_an_unchanged_page_is_written_and_not_sketched(pages: PageProcessor) -> None:
-    process(pages, message(5))
+    write_captures(pages, process(pages, message(5)))
     assert process(pages, message(6), message(7)) == []
     assert capture_times(pages) == [5, 6, 7]
     assert not_sketched(pages) == 2
 
 
 def test_an_unchanged_page_leaves_the_rows_that_a_sketched_page_would(pages: PageProcessor, tmp_path: Path) -> None:
-    process(pages, message(5))
-    assert process(pages, message(6)) == []
+    first = process(pages, message(5))
+    write_captures(pages, first)
+    process(pages, message(6))
     shortcut = dict(pages.runner.partitions.open(OWNER).store.scan(Family.CAPTURES))
     other = PageProcessor(make_runner(tmp_path / "other"))
-    write_captures(other, sketch(time=5))
-    write_captures(other, sketch(time=6))
+    write_captures(other, first)
+    (results,) = SketchOperator(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)(
+        SketchTask(LIVE, [Page(url=URL, time=6, text=TEXT)])
+    )
+    write_captures(other, [page for page in results if isinstance(page, SketchedPage)])
     assert dict(other.runner.partitions.open(OWNER).store.scan(Family.CAPTURES)) == shortcut
     other.close()
     other.runner.partitions.close_all()
 
 
 def test_a_page_delivered_again_is_written_once(pages: PageProcessor) -> None:
-    for _ in range(2):
-        process(pages, message(5))
+    write_captures(pages, process(pages, message(5)))
     for _ in range(2):
         assert process(pages, message(6)) == []
     assert capture_times(pages) == [5, 6]
 
 
 def test_a_changed_page_is_sketched(pages: PageProcessor) -> None:
-    process(pages, message(5))
+    write_captures(pages, process(pages, message(5)))
     (page,) = process(pages, message(6, text=TEXT + " no more"))
     assert page.payload is not None
 
 
 def test_a_page_from_before_the_last_capture_is_sketched(pages: PageProcessor) -> None:
-    process(pages, message(5))
+    write_captures(pages, process(pages, message(5)))
     (page,) = process(pages, message(4))
     assert page.payload is not None
 
 
 def test_a_page_whose_last_capture_was_deleted_is_sketched(pages: PageProcessor) -> None:
-    process(pages, message(5))
+    write_captures(pages, process(pages, message(5)))
     partition = pages.runner.partitions.open(OWNER)
     deletes = Changes()
     for key, _ in partition.store.scan(Family.CAPTURES):
@@ -235,8 +177,8 @@ def test_a_page_whose_last_capture_was_deleted_is_sketched(pages: PageProcessor)
 
 
 @pytest.mark.parametrize("state", ["recovering", "standby", "closed", "other partition of pages"])
-def test_a_page_is_sketched_and_sent_without_the_state_of_its_url(pages: PageProcessor, state: str) -> None:
-    process(pages, message(5))
+def test_a_page_is_sketched_without_the_state_of_its_url(pages: PageProcessor, state: str) -> None:
+    write_captures(pages, process(pages, message(5)))
     partitions, partition = pages.runner.partitions, OWNER
     if state == "recovering":
         partitions.recovered = False
@@ -245,9 +187,8 @@ def test_a_page_is_sketched_and_sent_without_the_state_of_its_url(pages: PagePro
     elif state == "closed":
         partitions.close(OWNER)
     else:
-        partition = OTHER
+        partition = 1 - OWNER
     (page,) = process(pages, message(6, partition=partition))
-    assert isinstance(page, SketchedPage)
     assert page.payload is not None
 
 
@@ -259,9 +200,7 @@ def test_a_page_belongs_to_the_sweep_that_was_open_when_it_was_sent(pages: PageP
         Event(event="cancelled", name="live", time=6, number=LIVE),
         Event(event="open", name="live", time=7),
     ]
-    process(pages, message())
-    rows = pages.runner.partitions.open(OWNER).store.scan(Family.CAPTURES)
-    assert [capture_row.decode(*row).sweep for row in rows] == [3]
+    assert [page.capture.sweep for page in process(pages, message())] == [3]
 
 
 @pytest.mark.parametrize("memberships", [[None, None], [None, 2], [1, None], [1, 2]])
