@@ -93,6 +93,13 @@ class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tracking_parameters: list[Annotated[str, Meta(pattern=r"^[!-%'-<>-~]{1,100}$")]]
 
 
+class AnalysisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of the analyses of the whole state: mirrors, replicas, collections and changes."""
+
+    memory_mib: Annotated[int, Meta(ge=64, le=1 << 20)]
+    threads: Annotated[int, Meta(ge=0, le=1024)]
+
+
 class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Topics, batches and timeouts of the Kafka engine."""
 
@@ -148,6 +155,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: StoreLimits
     ingest: IngestSettings
     find: FindSettings
+    analyses: AnalysisSettings
     kafka: KafkaSettings
     server: ServerSettings
 

@@ -149,7 +149,7 @@ def test_replicas_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
     """Two versions of three pages, and one that was renamed on the way."""
     import zstandard
 
-    from bench import replicas
+    from bench.replicas import clusters
 
     text = {name: " ".join(f"{name}{n}" for n in range(200)) for name in ("intro", "usage", "faq")}
     bodies = {
@@ -162,8 +162,8 @@ def test_replicas_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
         zstandard.compress(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["replicas", str(tmp_path)])
-        assert replicas.main() == 0
+        patch.setattr(sys, "argv", ["clusters", str(tmp_path)])
+        assert clusters.main() == 0
     shown = capsys.readouterr().out
     assert "| pages, trees | 7, 2 |" in shown
     assert "| clusters of two or more documents | 3 |" in shown
@@ -174,9 +174,9 @@ def test_replicas_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_folder_without_pages_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from bench import replicas
+    from bench.replicas import clusters
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["replicas", str(tmp_path)])
-        assert replicas.main() == 2
+        patch.setattr(sys, "argv", ["clusters", str(tmp_path)])
+        assert clusters.main() == 2
     assert "not a set of replicas" in capsys.readouterr().err

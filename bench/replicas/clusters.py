@@ -1,6 +1,6 @@
 """Report the clusters of replicated trees, such as several releases of one manual.
 
-    python -m bench.replicas SET [SET...] > replicas.md
+    python -m bench.replicas.clusters SET [SET...] > replicas.md
 
 A SET is a folder with pages.jsonl.zst: trees of one site below one prefix, `prefix/TREE/path`. The set is ingested
 into a fresh state with the default settings. Its clusters are compared with exact sets of 4-word shingles of the same

@@ -1,0 +1,46 @@
+"""Create the table `pages`: the pages that a sweep found alive or broken, one row per page.
+
+A page is current if its host's newest sweep, up to the analysed one, captured it. An older capture does not count:
+that sweep visited the host and did not meet the page again, so the page is missing.
+"""
+
+from __future__ import annotations
+
+from streams.analyses.sql_engine import SqlEngine
+
+COLUMNS = "page, path, host, url_key, https, status, fingerprint, link_list, redirect, document, cluster, tokens"
+
+
+def create_pages(engine: SqlEngine, sweep: int) -> None:
+    """Create `pages` with the columns in `COLUMNS`, from the captures of all sweeps up to `sweep`.
+
+    `document`, `cluster` and `tokens` are null for a page without text, such as a redirect or an error.
+    """
+    engine.create(
+        "host_sweeps", f"SELECT host, max(sweep) AS sweep FROM captures WHERE sweep <= {sweep} GROUP BY host"
+    )
+    # Of several captures of a page, the last one with a document counts, because a temporary error hides no page.
+    engine.create(
+        "newest_captures",
+        """
+        SELECT * FROM (
+            SELECT captures.*, row_number() OVER (
+                PARTITION BY captures.page
+                ORDER BY CASE WHEN document IS NULL THEN 1 ELSE 0 END, time DESC, url_key, status
+            ) AS position
+            FROM captures JOIN host_sweeps ON captures.host = host_sweeps.host AND captures.sweep = host_sweeps.sweep
+        ) AS ordered
+        WHERE position = 1
+        """,
+    )
+    engine.create(
+        "pages",
+        """
+        SELECT c.page, c.path, c.host, c.url_key, c.https, c.status, c.fingerprint, c.link_list, c.redirect,
+               c.document, clusters.cluster, documents.tokens
+        FROM newest_captures AS c
+        LEFT JOIN clusters ON clusters.document = c.document
+        LEFT JOIN documents ON documents.document = c.document
+        """,
+    )
+    engine.drop("host_sweeps", "newest_captures")

@@ -1,0 +1,73 @@
+"""Compare documents of an exported data set by their sketches, for the pairs that a query selected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streams.analyses.sql_engine import SqlEngine
+from streams.sketch.similarity import compare_columns
+
+RESULT = pa.schema(
+    [("a", pa.int64()), ("b", pa.int64())]
+    + [(name, pa.float32()) for name in ("resemblance", "containment", "contained")]
+)
+_FIGURES = (0, 2, 4)  # positions of the columns of `RESULT` among the figures of `compare_columns`
+
+
+def create_comparisons(engine: SqlEngine, pairs: str, table: str) -> None:
+    """Create `table` with the columns of `RESULT`: a row for each row (a, b) of the table `pairs`.
+
+    `a` and `b` are documents. As everywhere, `containment` is the share of a's shingles in b, and `contained` the
+    share of b's in a. Pairs with a document that is not in the data set are left out.
+    """
+    query = f"""
+        SELECT pairs.a, pairs.b, {_sketch_columns("a")}, {_sketch_columns("b")}
+        FROM {pairs} AS pairs
+        JOIN documents AS a ON a.document = pairs.a
+        JOIN documents AS b ON b.document = pairs.b
+    """
+    results = [_compare(batch) for batch in engine.batches(query)]
+    engine.insert(table, pa.Table.from_batches(results, RESULT))
+
+
+def _sketch_columns(alias: str) -> str:
+    names = ("signature", "sample", "exponent", "shingles")
+    return ", ".join(f"{alias}.{name} AS {name}_{alias}" for name in names)
+
+
+def _compare(batch: pa.RecordBatch) -> pa.RecordBatch:
+    rows = np.arange(batch.num_rows)
+    figures, exact = np.empty((6, batch.num_rows)), np.empty(batch.num_rows, dtype=np.bool_)
+    if batch.num_rows:
+        compare_columns(rows, rows, _sketches(batch, "a"), _sketches(batch, "b"), figures, exact)
+    columns = [batch.column("a"), batch.column("b"), *(pa.array(figures[n], pa.float32()) for n in _FIGURES)]
+    return pa.RecordBatch.from_arrays(columns, schema=RESULT)
+
+
+def _sketches(batch: pa.RecordBatch, alias: str) -> tuple[NDArray[Any], ...]:
+    """Return the columns that `compare_columns` needs: signatures, samples, sample sizes, exponents, shingles."""
+    offsets, data = _bytes_of(batch.column(f"signature_{alias}"))
+    signatures = data[offsets[0] : offsets[-1]].reshape(batch.num_rows, -1)
+    offsets, data = _bytes_of(batch.column(f"sample_{alias}"))
+    values = data[offsets[0] : offsets[-1]].view("<u4")
+    sizes = np.diff(offsets) // 4
+    samples = np.zeros((batch.num_rows, int(sizes.max())), dtype=np.uint32)
+    samples[np.arange(samples.shape[1]) < sizes[:, None]] = values
+    exponents, shingles = (
+        batch.column(f"{name}_{alias}").to_numpy(zero_copy_only=False).astype(np.int64)
+        for name in ("exponent", "shingles")
+    )
+    return signatures, samples, sizes.astype(np.int64), exponents, shingles
+
+
+def _bytes_of(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the offsets of the values of a binary column, and the bytes to which they point."""
+    column = column.cast(pa.binary())
+    _, offsets, data = column.buffers()
+    first = column.offset
+    values = np.frombuffer(offsets, np.int32)[first : first + len(column) + 1].astype(np.int64)
+    return values, np.frombuffer(data, np.uint8)
