@@ -1,0 +1,170 @@
+"""Compute the hashes of `streams.export.hashes` in compiled code, for the columns of a data set."""
+
+# Annotations cannot express the numba types of compiled functions.
+# mypy: allow-untyped-defs
+# ruff: noqa: ANN001, ANN201, ANN202
+
+from __future__ import annotations
+
+import numpy as np
+from numba import uint8, uint64
+
+from streams.export.hashes import INDEX_EXTENSIONS, INDEX_NAMES, KEPT_ESCAPES
+from streams.sketch.kernel import jit
+
+_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
+_NO_DIGIT = 255
+_PERCENT, _SLASH, _QUESTION_MARK, _HOST_END, _DOT = (np.uint8(ord(char)) for char in "%/?).")
+
+
+def _digit_values():
+    values = np.full(256, _NO_DIGIT, dtype=np.uint8)
+    for digit in "0123456789abcdefABCDEF":
+        values[ord(digit)] = int(digit, 16)
+    return values
+
+
+def _padded(names):
+    """Return names as rows of bytes, each preceded by its length."""
+    rows = np.zeros((len(names), 1 + max(map(len, names))), dtype=np.uint8)
+    for row, name in zip(rows, names, strict=True):
+        row[0] = len(name)
+        row[1 : 1 + len(name)] = np.frombuffer(name, np.uint8)
+    return rows
+
+
+_DIGITS = _digit_values()
+_KEPT = np.isin(np.arange(256), list(KEPT_ESCAPES))
+_NAMES, _EXTENSIONS = _padded(INDEX_NAMES), _padded(INDEX_EXTENSIONS)
+
+
+@jit(inline="always")
+def _rotate(value, bits):
+    return (value << uint64(bits)) | (value >> uint64(64 - bits))
+
+
+@jit(inline="always")
+def _finish(h):
+    h ^= h >> uint64(33)
+    h *= uint64(0xFF51AFD7ED558CCD)
+    h ^= h >> uint64(33)
+    h *= uint64(0xC4CEB9FE1A85EC53)
+    return h ^ (h >> uint64(33))
+
+
+@jit(inline="always")
+def _load(data, start, size):
+    """Return up to eight bytes as a little-endian integer."""
+    value = uint64(0)
+    for i in range(size):
+        value |= uint64(data[start + i]) << uint64(8 * i)
+    return value
+
+
+@jit(inline="always")
+def _mix_first(block):
+    return _rotate(block * _FIRST_FACTOR, 31) * _SECOND_FACTOR
+
+
+@jit(inline="always")
+def _mix_second(block):
+    return _rotate(block * _SECOND_FACTOR, 33) * _FIRST_FACTOR
+
+
+@jit()
+def hash_bytes(data, start, end):
+    """Return the first half of the MurmurHash3 of `data[start:end]` as a signed integer."""
+    first, second = uint64(0), uint64(0)
+    position = start
+    while end - position >= 16:
+        first ^= _mix_first(_load(data, position, 8))
+        first = (_rotate(first, 27) + second) * uint64(5) + uint64(0x52DCE729)
+        second ^= _mix_second(_load(data, position + 8, 8))
+        second = (_rotate(second, 31) + first) * uint64(5) + uint64(0x38495AB5)
+        position += 16
+    rest = end - position
+    if rest > 8:
+        second ^= _mix_second(_load(data, position + 8, rest - 8))
+    if rest > 0:
+        first ^= _mix_first(_load(data, position, min(rest, 8)))
+    length = uint64(end - start)
+    first ^= length
+    second ^= length
+    first += second
+    second += first
+    return np.int64(_finish(first) + _finish(second))
+
+
+@jit()
+def _equals(data, start, end, row):
+    """Return whether `data[start:end]` is the name in a row of `_padded`, ignoring the case of letters."""
+    if end - start != row[0]:
+        return False
+    for i in range(end - start):
+        byte = data[start + i]
+        if uint8(65) <= byte <= uint8(90):
+            byte += uint8(32)
+        if byte != row[1 + i]:
+            return False
+    return True
+
+
+@jit()
+def _is_index_file(path, start, end):
+    dot = end - 1
+    while dot > start and path[dot] != _DOT:
+        dot -= 1
+    has_name = has_extension = False
+    for row in _NAMES:
+        has_name |= _equals(path, start, dot, row)
+    for row in _EXTENSIONS:
+        has_extension |= _equals(path, dot + 1, end, row)
+    return has_name and has_extension
+
+
+@jit()
+def normalise(data, start, end, target):
+    """Write the `page_key` of the key `data[start:end]` into `target`, which must be as long; return its length."""
+    length, segment, in_query = 0, -1, False
+    position = start
+    while position < end or not in_query:
+        byte = data[position] if position < end else _QUESTION_MARK
+        if byte == _QUESTION_MARK and not in_query:
+            in_query = True
+            if segment >= 0 and _is_index_file(target, segment, length):
+                length = segment
+            if position == end:
+                break
+        elif byte == _PERCENT and position + 2 < end:
+            high, low = _DIGITS[data[position + 1]], _DIGITS[data[position + 2]]
+            if max(high, low) < _NO_DIGIT:
+                value = uint8(high * 16 + low)
+                if _KEPT[value]:
+                    for i in range(3):
+                        char = data[position + i]
+                        target[length + i] = char - uint8(32) if char >= uint8(97) else char
+                    length += 3
+                    position += 3
+                    continue
+                byte = value
+                position += 2
+        target[length] = byte
+        length += 1
+        position += 1
+        if byte == _SLASH and not in_query:
+            segment = length
+    return length
+
+
+@jit()
+def hash_key(data, start, end, scratch):
+    """Return the page, path and host of a URL key. `scratch` must be as long as the key."""
+    host_length = 0
+    for position in range(start, end):
+        if data[position] == _HOST_END:
+            host_length = position + 1 - start
+            break
+    length = normalise(data, start, end, scratch)
+    page = hash_bytes(scratch, 0, length)
+    path = hash_bytes(scratch, min(host_length, length), length)
+    return page, path, hash_bytes(data, start, start + host_length)
