@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
-import mmh3
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -20,6 +17,7 @@ import pyarrow.parquet as pq
 from state.model import Link, Sketch
 from streams.analyses.current_pages import create_pages
 from streams.analyses.sql_engine import DuckDb
+from streams.export import hashes
 from streams.export.schema import MANIFEST_FILE, SWEEP_TABLES, TABLES
 from streams.settings import load
 from streams.sketch.sketcher import Sketcher, compare_pairs, fingerprint, to_batch
@@ -28,7 +26,6 @@ from streams.urls import host_prefix, url_key
 Row = dict[str, Any]
 NOW = 1_700_000_000_000
 CLUSTER_THRESHOLD = 0.5
-_INDEX_FILE = re.compile(rb"(?<=/)(?:index\.(?:html?|php)|default\.\w+)$")
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,20 +51,12 @@ def prose(*seed: object, words: int = 60) -> str:
     return " ".join(f"word{rng.randrange(5_000)}" for _ in range(words))
 
 
-def hash_of(key: bytes) -> int:
-    return int.from_bytes(mmh3.mmh3_x64_128_digest(key)[:8], "little", signed=True)
-
-
-def page_key(key: bytes) -> bytes:
-    return _INDEX_FILE.sub(b"", unquote_to_bytes(key))
-
-
 def page_hash(url: str) -> int:
-    return hash_of(page_key(url_key(url)))
+    return hashes.page_hash(url_key(url))
 
 
 def host_hash(url: str) -> int:
-    return hash_of(host_prefix(url_key(url)))
+    return hashes.host_hash(url_key(url))
 
 
 def write_data_set(folder: Path, pages: Iterable[Page], *, parts: int = 1, seed: int = 0) -> Path:
@@ -107,12 +96,11 @@ class _Tables:
 
     def add(self, page: Page) -> None:
         key = url_key(page.url)
-        normalised, host = page_key(key), host_prefix(key)
         time = page.time or NOW + page.sweep * 86_400_000
         row = {
-            "page": hash_of(normalised),
-            "path": hash_of(normalised[len(host) :]),
-            "host": hash_of(host),
+            "page": hashes.page_hash(key),
+            "path": hashes.path_hash(key),
+            "host": hashes.host_hash(key),
             "url_key": key.decode(),
             "https": page.url.startswith("https:"),
             "sweep": page.sweep,
@@ -123,14 +111,14 @@ class _Tables:
         if page.text:
             body = page.body or page.text.encode()
             row["document"] = self._add_document(page.text, page.sweep, time)
-            row["fingerprint"] = int.from_bytes(fingerprint(body), "little", signed=True)
+            row["fingerprint"] = hashes.id_hash(fingerprint(body))
         if page.links:
             row["link_list"] = self._add_links(row["page"], page)
         self.rows["captures"][page.sweep].append(row)
 
     def _add_document(self, text: str, sweep: int, time: int) -> int:
         sketch = self._sketcher.sketch(text)
-        document = int.from_bytes(sketch.document[:8], "little", signed=True)
+        document = hashes.id_hash(sketch.document)
         if document not in self._sketches:
             self._sketches[document] = sketch
             self.rows["documents"][sweep].append(
@@ -149,15 +137,15 @@ class _Tables:
 
     def _add_links(self, source: int, page: Page) -> int:
         links = [link if isinstance(link, Link) else Link(target=url_key(link)) for link in page.links]
-        link_list = hash_of(msgspec.msgpack.encode(links))
+        link_list = hashes.url_hash(msgspec.msgpack.encode(links))
         if (source, link_list) not in self._link_lists:
             self._link_lists.add((source, link_list))
             self.rows["links"][page.sweep] += [
                 {
                     "source": source,
                     "link_list": link_list,
-                    "target": hash_of(page_key(link.target)),
-                    "target_host": hash_of(host_prefix(link.target)),
+                    "target": hashes.page_hash(link.target),
+                    "target_host": hashes.host_hash(link.target),
                     "kind": int(link.kind),
                     "nofollow": link.nofollow,
                     "navigation": link.navigation,
@@ -193,7 +181,7 @@ def _write_hosts(folder: Path, pages: Collection[Page], parts: int, rng: random.
         shares[(host_prefix(url_key(page.url)).decode(), page.sweep, rng.randrange(parts))] += 1
     for part in range(parts):
         rows = [
-            {"host": hash_of(host.encode()), "name": host, "sweep": sweep, "captures": captures}
+            {"host": hashes.host_hash(host.encode()), "name": host, "sweep": sweep, "captures": captures}
             for (host, sweep, in_part), captures in shares.items()
             if in_part == part
         ]
