@@ -18,31 +18,39 @@ from state import file_copy, inventory
 from state.errors import StateError
 from state.rocksdb_errors import is_missing_column_families
 
-_ATTEMPTS_MAX = 20
+_SECONDS_MAX = 60.0  # on a busy machine, the writer can be faster than many attempts in a row
+_PAUSE_SECONDS = 0.01  # after the first attempt; twice as long after each further attempt, up to the maximum
+_PAUSE_SECONDS_MAX = 0.5
 _DIRECT_ATTEMPTS = 3  # so many attempts before a reader opens a copy instead
-_CREATION_SECONDS = 0.1  # wait this long for a writer that is creating the column families
+_CREATION_SECONDS_MAX = 2.0  # wait this long for a writer that is creating the column families
 Files = tuple[str, dict[str, int]]  # the manifest in use, and the length of each file
 
 
 def open_database(folder: Path, open_once: Callable[[Path], Any]) -> tuple[Any, Files]:
     """Call `open_once` with the folder until no file that it needs was deleted in the meantime.
 
-    Return the database, and the files just before it was opened. Raise StateError after too many attempts.
+    Return the database, and the files just before it was opened. Raise StateError after `_SECONDS_MAX`.
     """
-    for attempt in range(_ATTEMPTS_MAX):
+    start = time.monotonic()
+    attempt = 0
+    while True:
         files = inventory.current_files(folder)
         try:
             if database := _attempt(folder, open_once, copy=attempt >= _DIRECT_ATTEMPTS):
                 return database, files
         except Exception as error:
-            if is_missing_column_families(error) and attempt < _ATTEMPTS_MAX - 1:
-                time.sleep(_CREATION_SECONDS)
-            elif inventory.current_files(folder) == files:
+            may_be_new = is_missing_column_families(error) and time.monotonic() < start + _CREATION_SECONDS_MAX
+            if not may_be_new and inventory.current_files(folder) == files:
                 raise
-    raise StateError(
-        f"the writer replaced the files of the state in {folder} during each attempt to open it",
-        "run the same command again",
-    )
+        attempt += 1
+        _pause(attempt, start, f"the writer replaced files of the state in {folder} during each attempt to open it")
+
+
+def _pause(attempt: int, start: float, message: str) -> None:
+    """Wait before the next attempt. Raise StateError if the first attempt started too long ago."""
+    if time.monotonic() > start + _SECONDS_MAX:
+        raise StateError(message, "run the same command again when the writer is less busy")
+    time.sleep(min(_PAUSE_SECONDS * 2.0 ** (attempt - 1), _PAUSE_SECONDS_MAX))
 
 
 def _attempt(folder: Path, open_once: Callable[[Path], Any], *, copy: bool) -> Any:
@@ -65,9 +73,11 @@ def _attempt(folder: Path, open_once: Callable[[Path], Any], *, copy: bool) -> A
 def copy(folder: Path, target: Path, copy_once: Callable[[Path], None]) -> None:
     """Call `copy_once` with the target until no file was deleted in the meantime.
 
-    Raise StateError after too many attempts.
+    Raise StateError after `_SECONDS_MAX`.
     """
-    for _ in range(_ATTEMPTS_MAX):
+    start = time.monotonic()
+    attempt = 0
+    while True:
         files = inventory.current_files(folder)
         try:
             copy_once(target)
@@ -77,4 +87,5 @@ def copy(folder: Path, target: Path, copy_once: Callable[[Path], None]) -> None:
             shutil.rmtree(target)
         else:
             return
-    raise StateError("the writer replaced its files during each attempt", "run the same command again")
+        attempt += 1
+        _pause(attempt, start, f"the writer replaced files of the state in {folder} during each attempt to copy it")

@@ -1,8 +1,9 @@
 """Copy the files of a state while a writer may be using them, as of one commit.
 
 At any moment, the manifest names the tables of the state, and the logs contain all batches that these tables lack.
-The copy therefore takes the manifest first and the logs afterwards. It is the state as of the end of the copied logs,
-provided that no table or log was deleted in the meantime. Tables never change, so they are linked if possible.
+RocksDB extends the manifest before it deletes a table or a log. Therefore, a copy is complete if the manifest did not
+change while its files were linked and opened. It is the state as of the end of the copied logs. Tables never change,
+so they are linked if possible.
 """
 
 from __future__ import annotations
@@ -11,48 +12,70 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from state import disk_sync, inventory
 
 _TEMPORARY_PREFIX = "reader-"
+_ROUNDS_MAX = 100
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a state to a new folder. Raise FileNotFoundError if the writer has deleted a log in the meantime.
+    """Copy a state to a new folder. Raise FileNotFoundError if the writer changed the manifest in every round.
 
-    If the writer has deleted a table, the copy lacks the table and cannot be opened.
+    The first round links all tables. Each further round adds only new files, which usually takes less time than the
+    writer needs for its next change of the manifest.
     """
     target.mkdir()
     with ExitStack() as stack:
-        logs_before = inventory.list_logs(source)
-        manifest = inventory.current_manifest(source)
-        manifest_bytes = (source / manifest).read_bytes()
-        # Open files before copying any of them: an open file can be read even after the writer has deleted it.
-        logs = {name: stack.enter_context((source / name).open("rb")) for name in inventory.list_logs(source)}
-        if not logs_before <= inventory.list_logs(source):
-            raise FileNotFoundError(f"the writer has deleted a log in {source}")
-        open_tables = _link_tables(source, target, stack)
-        for name, file in {**logs, **open_tables}.items():
-            with (target / name).open("wb") as target_file:
-                shutil.copyfileobj(file, target_file, 1 << 20)
-    (target / manifest).write_bytes(manifest_bytes)
+        files: dict[str, BinaryIO | None] = {}
+        for _ in range(_ROUNDS_MAX):
+            manifest, manifest_bytes = _manifest_and_length(source)
+            _add_new_files(source, target, files, stack)
+            if _manifest_and_length(source) == (manifest, manifest_bytes):
+                break
+        else:
+            raise FileNotFoundError(f"the writer has replaced files in {source} during each of {_ROUNDS_MAX} rounds")
+        with (source / manifest).open("rb") as file:
+            (target / manifest).write_bytes(file.read(manifest_bytes))
+        for name, open_file in files.items():
+            if open_file:
+                with (target / name).open("wb") as target_file:
+                    shutil.copyfileobj(open_file, target_file, 1 << 20)
     (target / "CURRENT").write_text(f"{manifest}\n", encoding="utf-8")
 
 
-def _link_tables(source: Path, target: Path, stack: ExitStack) -> dict[str, BinaryIO]:
-    """Link the tables. Return the tables that cannot be linked, such as those on a different disk, as open files."""
-    files: dict[str, BinaryIO] = {}
-    for table in source.glob("*.sst"):
+def _manifest_and_length(folder: Path) -> tuple[str, int]:
+    """Return the name and the length of the manifest in use. Only new records change its length."""
+    manifest = inventory.current_manifest(folder)
+    return manifest, (folder / manifest).stat().st_size
+
+
+def _add_new_files(source: Path, target: Path, files: dict[str, BinaryIO | None], stack: ExitStack) -> None:
+    """Link or open the tables and logs that are not in `files`, and add them to it: None for a linked file."""
+    for file in (*source.glob("*.sst"), *source.glob("*.log")):
+        if file.name not in files:
+            with suppress(FileNotFoundError):  # the writer has just deleted the file
+                files[file.name] = _link_or_open(file, target, stack)
+
+
+def _link_or_open(file: Path, target: Path, stack: ExitStack) -> BinaryIO | None:
+    """Link a table. Open a log, or a table that cannot be linked, such as a table on a different disk.
+
+    An open file can be read even after the writer has deleted it.
+    """
+    if file.suffix == ".sst":
         try:
-            os.link(table, target / table.name)
+            os.link(file, target / file.name)
         except FileNotFoundError:
-            continue  # the writer has just deleted it
+            raise
         except OSError:
-            files[table.name] = stack.enter_context(table.open("rb"))
-    return files
+            pass
+        else:
+            return None
+    return stack.enter_context(file.open("rb"))
 
 
 def finish(folder: Path, tables: set[str]) -> None:

@@ -47,7 +47,7 @@ def test_a_worker_with_another_scheme_ends_before_it_joins_the_group(
     schemes = f"has scheme {Scheme().id}, but the settings have {Scheme(seed=SEED).id}"
     assert message.splitlines() == [
         f"lostfound: the collection {collection.prefix!r} {schemes}",
-        "  use the [scheme] settings with which its first worker was started, or a different --prefix",
+        "  use the [scheme] settings of its first worker, or a different --prefix",
     ]
     assert "oining group" in (collection.folder / "a.log").read_text()
     assert "oining group" not in (collection.folder / "b.log").read_text()

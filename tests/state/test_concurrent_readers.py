@@ -14,7 +14,7 @@ from state.families import Family, StoreLimits
 from state.store import Store
 
 TINY = StoreLimits(cache_mib=8, write_buffers_mib=1, background_jobs=1)
-ROUNDS = 12
+ROUNDS = 6
 # Each batch puts one row into every family. The sizes differ, so that the write buffers are not full at the same time.
 WRITER = """
 import random, sys, time
