@@ -1,0 +1,116 @@
+"""Group collections with similar pages into classes, and select those that are replicated."""
+
+from __future__ import annotations
+
+from streams.analyses.components import create_components
+from streams.analyses.sql_engine import SqlEngine
+
+CLASS_SHARE = 0.4  # of the clusters of the smaller collection
+NEIGHBOURS_MAX = 20  # collections of a cluster with which a collection is compared
+
+
+def create_collections(engine: SqlEngine, clusters_min: int) -> None:
+    """Create `collections` (collection, class, pages, clusters) from `members`; keep only their members.
+
+    A collection consists of at least `clusters_min` distinct clusters. A class consists of at least two collections,
+    because a single one is not replicated.
+    """
+    _create_large_collections(engine, clusters_min)
+    engine.create(
+        "collection_clusters",
+        """
+        SELECT DISTINCT m.collection, m.cluster
+        FROM members AS m JOIN large_collections AS c ON c.collection = m.collection
+        """,
+    )
+    _create_similar_collections(engine)
+    create_components(engine, "similar_collections", "classes")
+    engine.create(
+        "collections",
+        """
+        SELECT c.collection, k.component AS class, c.pages, c.clusters
+        FROM large_collections AS c JOIN classes AS k ON k.node = c.collection
+        """,
+    )
+    _keep_members(engine)
+    engine.drop("large_collections", "collection_clusters", "similar_collections", "classes")
+
+
+def create_classes(engine: SqlEngine, clusters_min: int) -> None:
+    """Create the same tables as `create_collections`, but with the classes in `trivial_clusters`."""
+    _create_large_collections(engine, clusters_min)
+    engine.create(
+        "collections",
+        """
+        SELECT c.collection, k.class, c.pages, c.clusters
+        FROM large_collections AS c
+        JOIN (
+            SELECT m.collection, min(t.component) AS class
+            FROM members AS m JOIN trivial_clusters AS t ON t.node = m.cluster
+            GROUP BY m.collection
+        ) AS k ON k.collection = c.collection
+        """,
+    )
+    _keep_members(engine)
+    engine.drop("large_collections", "trivial_clusters")
+
+
+def _create_large_collections(engine: SqlEngine, clusters_min: int) -> None:
+    engine.create(
+        "large_collections",
+        f"""
+        SELECT collection, count(*) AS pages, count(DISTINCT cluster) AS clusters
+        FROM members GROUP BY collection HAVING count(DISTINCT cluster) >= {clusters_min}
+        """,
+    )
+
+
+def _keep_members(engine: SqlEngine) -> None:
+    """Create `collection_members`: the members of the selected collections."""
+    engine.create(
+        "collection_members",
+        """
+        SELECT m.page, m.cluster, m.collection
+        FROM members AS m JOIN collections AS c ON c.collection = m.collection
+        """,
+    )
+    engine.drop("members")
+
+
+def _create_similar_collections(engine: SqlEngine) -> None:
+    """Create `similar_collections` (a, b), with a < b.
+
+    Of a cluster with hundreds of collections, each collection is only compared with its neighbours in the order of
+    ids, which is the same in all clusters. The other collections join the class through them.
+    """
+    engine.create(
+        "positions",
+        """
+        SELECT cluster, collection, row_number() OVER (PARTITION BY cluster ORDER BY collection) AS position
+        FROM collection_clusters
+        """,
+    )
+    engine.create(
+        "proposed_collections",
+        f"""
+        SELECT DISTINCT a.collection AS a, b.collection AS b
+        FROM positions AS a JOIN positions AS b ON b.cluster = a.cluster
+        WHERE b.position > a.position AND b.position <= a.position + {NEIGHBOURS_MAX}
+        """,
+    )
+    engine.create(
+        "similar_collections",
+        f"""
+        SELECT shared.a, shared.b FROM (
+            SELECT p.a, p.b, count(*) AS clusters
+            FROM proposed_collections AS p
+            JOIN collection_clusters AS ca ON ca.collection = p.a
+            JOIN collection_clusters AS cb ON cb.collection = p.b AND cb.cluster = ca.cluster
+            GROUP BY p.a, p.b
+        ) AS shared
+        JOIN large_collections AS la ON la.collection = shared.a
+        JOIN large_collections AS lb ON lb.collection = shared.b
+        WHERE shared.clusters >= {CLASS_SHARE} * least(la.clusters, lb.clusters)
+        """,
+    )
+    engine.drop("positions", "proposed_collections")

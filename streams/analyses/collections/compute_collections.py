@@ -1,0 +1,174 @@
+"""Compute the replicated collections of the current pages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from os.path import commonprefix
+from typing import NamedTuple
+
+from state.codecs.url_key import decode_host, host_prefix, url_of
+from streams.analyses.collections.classes import create_classes, create_collections
+from streams.analyses.collections.collection_results import ClassSize, Collection, Links, Reason, Result, Rule
+from streams.analyses.collections.published_rules import create_similar_clusters
+from streams.analyses.collections.regions import create_regions
+from streams.analyses.sql_engine import SqlEngine
+
+
+class _Row(NamedTuple):
+    """A collection before its class is numbered."""
+
+    collection: int
+    class_id: int
+    pages: int
+    clusters: int
+    linking_hosts: int
+    root_key: bytes
+    https: bool
+    urls: tuple[str, ...]
+
+
+def compute(engine: SqlEngine, *, rule: Rule = "regions", clusters_min: int, urls_max: int) -> Result:
+    """Return the collections by a rule. Needs the tables of a data set and `pages`.
+
+    Leave the tables `collections` (collection, class, pages, clusters) and `collection_members` (page, cluster,
+    collection) for other analyses.
+    """
+    if rule == "regions":
+        create_regions(engine)
+        create_collections(engine, clusters_min)
+    else:
+        create_similar_clusters(engine, rule)
+        create_classes(engine, clusters_min)
+    rows = _read_rows(engine, urls_max)
+    return Result(
+        collections=tuple(_number_classes(rows)), classes=_class_sizes(engine, rows, rule), links=_links(engine)
+    )
+
+
+def common_directory(first: bytes, last: bytes) -> bytes:
+    """Return the directory that contains all URL keys between two keys in the order of bytes."""
+    path = commonprefix([first, last]).partition(b"?")[0]  # noqa: RUF071  the next line removes an incomplete segment
+    return path[: path.rfind(b"/") + 1]
+
+
+def _read_rows(engine: SqlEngine, urls_max: int) -> list[_Row]:
+    engine.create(
+        "collection_pages",
+        """
+        SELECT m.collection, p.page, p.url_key, p.https
+        FROM collection_members AS m JOIN pages AS p ON p.page = m.page
+        """,
+    )
+    urls: defaultdict[int, list[str]] = defaultdict(list)
+    query = f"""
+        SELECT collection, url_key, https FROM (
+            SELECT collection, url_key, https,
+                   row_number() OVER (PARTITION BY collection ORDER BY url_key) AS position
+            FROM collection_pages
+        ) AS ordered
+        WHERE position <= {urls_max} ORDER BY collection, position
+    """
+    for collection, key, https in engine.rows(query):
+        urls[collection].append(url_of(key.encode(), https=https))
+    query = """
+        SELECT c.collection, c.class, c.pages, c.clusters, l.hosts, p.first, p.last, p.https
+        FROM collections AS c
+        JOIN (
+            SELECT collection, min(url_key) AS first, max(url_key) AS last, max(https) AS https
+            FROM collection_pages GROUP BY collection
+        ) AS p ON p.collection = c.collection
+        LEFT JOIN (
+            SELECT m.collection, count(DISTINCT s.host) AS hosts
+            FROM links AS l
+            JOIN collection_members AS m ON m.page = l.target
+            JOIN pages AS s ON s.page = l.source AND s.link_list = l.link_list
+            WHERE s.host <> l.target_host
+            GROUP BY m.collection
+        ) AS l ON l.collection = c.collection
+    """
+    rows = [
+        _Row(
+            collection,
+            class_id,
+            pages,
+            clusters,
+            hosts or 0,
+            common_directory(first.encode(), last.encode()) or host_prefix(first.encode()),
+            https,
+            tuple(urls[collection]),
+        )
+        for collection, class_id, pages, clusters, hosts, first, last, https in engine.rows(query)
+    ]
+    engine.drop("collection_pages")
+    return rows
+
+
+def _number_classes(rows: Iterable[_Row]) -> list[Collection]:
+    """Convert the rows to collections. Classes are numbered from the largest to the smallest."""
+    classes: defaultdict[int, list[_Row]] = defaultdict(list)
+    for row in rows:
+        classes[row.class_id].append(row)
+    ordered = [sorted(members, key=_preference) for members in classes.values()]
+    ordered.sort(key=lambda members: (-sum(row.pages for row in members), members[0].root_key, members[0].collection))
+    collections = []
+    for number, members in enumerate(ordered, 1):
+        reason = _reason(members)
+        others = sorted(members[1:], key=lambda row: (row.root_key, row.collection))
+        collections += [
+            _to_collection(number, row, reason if row is members[0] else None) for row in (members[0], *others)
+        ]
+    return collections
+
+
+def _preference(row: _Row) -> tuple[int, int, int, bytes, int]:
+    return (-row.clusters, -row.linking_hosts, row.root_key.count(b"/"), row.root_key, row.collection)
+
+
+_REASONS: tuple[Reason, ...] = ("most_clusters", "most_linking_hosts", "shortest_root", "first_root")
+
+
+def _reason(members: list[_Row]) -> Reason:
+    """Return the first criterion by which the representative differs from the next collection of its class."""
+    if len(members) == 1:
+        return "first_root"
+    best, second = map(_preference, members[:2])
+    return next((reason for reason, a, b in zip(_REASONS, best, second, strict=False) if a != b), "first_root")
+
+
+def _to_collection(number: int, row: _Row, reason: Reason | None) -> Collection:
+    name, port = decode_host(host_prefix(row.root_key))
+    return Collection(
+        class_=number,
+        host=f"{name}:{port}" if port else name,
+        root=url_of(row.root_key, https=row.https),
+        pages=row.pages,
+        clusters=row.clusters,
+        linking_hosts=row.linking_hosts,
+        urls=row.urls,
+        representative=reason is not None,
+        reason=reason,
+    )
+
+
+def _class_sizes(engine: SqlEngine, rows: Iterable[_Row], rule: Rule) -> tuple[ClassSize, ...]:
+    """Return the sizes of all classes. The published rules also count classes of small collections."""
+    if rule != "regions":
+        sizes = engine.rows("SELECT cardinality, size FROM similar_clusters")
+        return tuple(sorted(ClassSize(cardinality=cardinality, size=size) for cardinality, size in sizes))
+    classes: defaultdict[int, list[int]] = defaultdict(list)
+    for row in rows:
+        classes[row.class_id].append(row.clusters)
+    return tuple(sorted(ClassSize(cardinality=len(sizes), size=max(sizes)) for sizes in classes.values()))
+
+
+def _links(engine: SqlEngine) -> Links:
+    query = """
+        SELECT count(*), count(t.page)
+        FROM links AS l
+        JOIN pages AS s ON s.page = l.source AND s.link_list = l.link_list AND s.host = l.target_host
+        LEFT JOIN pages AS t ON t.page = l.target
+        WHERE l.target <> l.source
+    """
+    ((total, resolved),) = engine.rows(query)
+    return Links(total=total, resolved=resolved)
