@@ -12,6 +12,7 @@
     links         see `state.check_links`
     members       are exactly the documents that have a parent, each under its root
     decisions     can be decoded
+    analyses      see `state.analyses.row_problems`
 
 In a partition, every row must belong to the partition. Invariants that need rows of other partitions are not checked,
 such as whether two documents are in the same cluster. A former root may still have rows in `members`, which nothing
@@ -32,7 +33,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from state import check_links, meta, sweeps
+from state import analyses, check_links, meta, sweeps
 from state.codecs import capture_row, decision_row, document_row, edge_row, link_list, posting_list
 from state.codecs.url_key import host_prefix
 from state.errors import StateCorrupt
@@ -253,6 +254,12 @@ _RULES: dict[Family, _Rule] = {
         _decode_key_only, _id_prefix_at_start, lambda key: [key[:ID_BYTES], key[ID_BYTES:]], _member_problems
     ),
     Family.DECISIONS: _Rule(decision_row.decode, lambda decision: [decision.key], lambda _: []),
+    Family.ANALYSES: _Rule(
+        analyses.decode_row,
+        lambda _: [],
+        lambda _: [],
+        lambda state, row: analyses.row_problems(state.store, row),
+    ),
     Family.LINK_LISTS: _Rule(
         check_links.decode_list,
         lambda row: [row[0]],

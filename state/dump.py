@@ -9,6 +9,7 @@ import msgspec
 
 from state import meta, sweeps
 from state.codecs import (
+    analysis_row,
     capture_row,
     decision_row,
     document_row,
@@ -36,6 +37,13 @@ def dump(store: RowReader, family: Family, key_prefix: bytes = b"") -> Iterator[
 
 def _with_hex_values(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value.hex() if isinstance(value, bytes) else value for name, value in row.items()}
+
+
+def _decode_analysis(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    results_key, chunk = analysis_row.decode_key(key)
+    lines = [msgspec.json.decode(line) for line in analysis_row.decode(value)]
+    content = {"header": lines[0]} if chunk == 0 else {"results": lines}
+    return {**msgspec.to_builtins(results_key), "chunk": chunk, **content}
 
 
 def _decode_capture(_: View, key: bytes, value: bytes) -> dict[str, Any]:
@@ -127,4 +135,5 @@ _DECODERS: dict[Family, Callable[[View, bytes, bytes], dict[str, Any]]] = {
     Family.SWEEPS: _decode_sweep,
     Family.META: _decode_meta,
     Family.DECISIONS: _decode_decision,
+    Family.ANALYSES: _decode_analysis,
 }

@@ -18,6 +18,7 @@ sweeps     "s" ‖ sweep                               -> name, state, times
            "h" ‖ sweep ‖ host key                    -> number of captures
 meta       name                                      -> scheme, format, cursors, counters, full buckets, dictionaries
 decisions  url key ‖ 00                              -> time, kind, old URL, new URL
+analyses   sweep ‖ analysis ‖ method ‖ chunk         -> compressed results
 
 `state.codecs` defines the layouts, `state.prefix_index` a further column family of the store.
 """
@@ -52,10 +53,13 @@ class Family(StrEnum):
     LINK_LISTS = "link_lists"
     LINK_CHUNKS = "link_chunks"
     LINK_TARGETS = "link_targets"
+    ANALYSES = "analyses"
 
 
 # The families that a state lacks if only earlier versions have written to it. Readers treat them as empty.
-LATER_FAMILIES = frozenset({Family.DECISIONS, Family.LINK_LISTS, Family.LINK_CHUNKS, Family.LINK_TARGETS})
+LATER_FAMILIES = frozenset(
+    {Family.DECISIONS, Family.LINK_LISTS, Family.LINK_CHUNKS, Family.LINK_TARGETS, Family.ANALYSES}
+)
 
 Limit = Annotated[int, Meta(ge=1, le=1 << 20)]
 
@@ -134,6 +138,7 @@ STORAGE: dict[Family, Storage] = {family: Storage() for family in Family} | {
         dictionary_kib=64,
         block_kib=16,
     ),
+    Family.ANALYSES: Storage(compression="none"),  # chunks are compressed already
     # The largest family. Its rows are read in random order, and are already compressed with a trained dictionary.
     Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression="none", block_kib=4),
 }

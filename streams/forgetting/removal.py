@@ -16,7 +16,7 @@ from itertools import chain, islice
 
 import msgspec
 
-from state import meta, sweeps
+from state import analyses, meta, sweeps
 from state.changes import Changes
 from state.codecs import capture_row, decision_row, document_row, location_row
 from state.families import Family
@@ -151,6 +151,7 @@ def cancel_sweep(reader: RowReader, sweep: Sweep, *, only_writer: bool = True) -
     """
     changes = Changes()
     sweep = sweeps.begin_cancel(sweep, changes)
+    analyses.delete(reader, changes)
     if changes:
         yield Removal(changes)
     entry_finder = StaleEntryFinder(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
@@ -236,6 +237,8 @@ def _remove(
         changes.delete(Family.CAPTURES, capture_row.key_of(capture))
         if capture.document:
             captures_by_document.setdefault(capture.document, []).append(capture)
+    if captures:
+        analyses.delete(reader, changes)  # results contain URLs
     if only_writer:
         delete_links(reader, changes)
     _subtract_counts(reader, changes, captures)

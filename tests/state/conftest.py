@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from state import analyses
 from state.changes import Changes
 from state.codecs import decision_row
+from state.codecs.analysis_row import CHUNK_BYTES, AnalysisKey
 from state.families import Family
 from state.model import Decision, DecisionKind
 from state.store import Store
@@ -48,6 +50,11 @@ def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         take(store, folder / "two.jsonl", later, "two", now=NOW + 20_000)
         take(store, folder / "three.jsonl", later[:2], "three", now=NOW + 30_000, keep_open=True)
         store.write(decisions())
+        results = Changes()
+        lines = [b'{"hosts":["%s"]}' % (str(n).encode() * (CHUNK_BYTES // 2)) for n in range(4)]
+        analyses.put(store, results, AnalysisKey(1, "mirrors", "paths"), lines, origin="00", counters={"limit": 2})
+        analyses.put(store, results, AnalysisKey(2, "mirrors", "paths"), [], origin="01")
+        store.write(results)
     return folder / "state"
 
 

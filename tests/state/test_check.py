@@ -9,10 +9,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from state import meta, sweeps
+from state import analyses, meta, sweeps
 from state.changes import Changes
 from state.check import Problem, check
-from state.codecs import capture_row, document_row, edge_row, link_chunk, link_list, posting_list
+from state.codecs import analysis_row, capture_row, document_row, edge_row, link_chunk, link_list, posting_list
+from state.codecs.analysis_row import AnalysisKey
 from state.codecs.url_key import host_prefix
 from state.families import Family
 from state.model import PREFIX_BYTES, DocumentRow, Edge
@@ -20,6 +21,7 @@ from streams.operators.routing import partition_of
 from tests.memory import MemoryStore
 from tests.samples import begin_cancel
 
+RESULTS = AnalysisKey(1, "mirrors", "paths")  # of `tests.state.conftest`
 UNKNOWN = b"\x00unknown docume!"  # sorts first, so that it can be the parent of any document
 
 
@@ -107,6 +109,37 @@ def a_decision_without_the_end_of_its_key(store: MemoryStore, changes: Changes) 
     row, value = first(store, Family.DECISIONS)
     changes.put(Family.DECISIONS, row[:-1], value)
     return Family.DECISIONS, "not the row key"
+
+
+@breaks
+def a_chunk_of_results_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.delete(Family.ANALYSES, analysis_row.encode_key(RESULTS, 2))
+    return Family.ANALYSES, "3 results in 3 chunks are stored"
+
+
+@breaks
+def a_header_of_results_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.delete(Family.ANALYSES, analysis_row.encode_key(RESULTS, 0))
+    return Family.ANALYSES, "without a header"
+
+
+@breaks
+def a_header_of_results_is_damaged(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.ANALYSES, analysis_row.encode_key(RESULTS, 0), analysis_row.encode([b"{}"]))
+    return Family.ANALYSES, "not the header of an analysis"
+
+
+@breaks
+def a_chunk_of_results_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = list(store.scan(Family.ANALYSES))[2]
+    changes.put(Family.ANALYSES, row, value[:-1])
+    return Family.ANALYSES, "cannot be decompressed"
+
+
+@breaks
+def results_of_an_open_sweep(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    analyses.put(store, changes, AnalysisKey(3, "mirrors", "paths"), [b"{}"], origin="00")
+    return Family.ANALYSES, "sweep 3, which is not committed"
 
 
 @breaks
@@ -357,7 +390,9 @@ def owner(family: Family, row: bytes) -> bytes:
 
 
 # Rows of all partitions, of two partitions, and of every partition that has one of their pages.
-NOT_OF_ONE_PARTITION = {Family.META, Family.SWEEPS, Family.EDGES, Family.LINK_CHUNKS, Family.LINK_TARGETS}
+NOT_OF_ONE_PARTITION = {
+    Family.META, Family.SWEEPS, Family.EDGES, Family.LINK_CHUNKS, Family.LINK_TARGETS, Family.ANALYSES
+}  # fmt: skip
 
 
 def partitions(store: MemoryStore, count: int) -> list[MemoryStore]:
@@ -368,6 +403,8 @@ def partitions(store: MemoryStore, count: int) -> list[MemoryStore]:
         hosts: Counter[tuple[int, bytes]] = Counter()
         for family in Family:
             for row, value in store.scan(family):
+                if family is Family.ANALYSES:
+                    continue  # partitions have none
                 if family is Family.META:
                     changes.put(family, row, value)
                 elif family is Family.LINK_TARGETS or (family is Family.LINK_CHUNKS and value):

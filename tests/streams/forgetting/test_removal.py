@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from state import meta, sweeps
+from state import analyses, meta, sweeps
 from state.changes import Changes
 from state.codecs import capture_row
+from state.codecs.analysis_row import AnalysisKey
 from state.errors import LostfoundError
 from state.families import Family
 from state.model import Capture, SweepState
@@ -19,6 +21,7 @@ from state.view import View
 from streams import query
 from streams.errors import InputError
 from streams.forgetting import (
+    Removal,
     RemovalTotals,
     cancel_sweep,
     commit_removals,
@@ -285,3 +288,22 @@ def test_a_document_at_many_urls_is_removed_in_linear_time(
     assert decoded <= 5 * len(lines)
     rows = rows_by_family(store)
     assert not any(rows[family] for family in rows if family is not Family.SWEEPS)
+
+
+def test_every_removal_deletes_the_results_of_analyses(store: Store, tmp_path: Path) -> None:
+    """Results contain URLs."""
+    lines = [page(url, text) for url, text in zip(URLS, CHAIN, strict=True)]
+    take(store, tmp_path / "a.jsonl", lines, "one", SETTINGS)
+    take(store, tmp_path / "b.jsonl", lines[:1], "two", SETTINGS)
+    removals: list[Callable[[], Iterator[Removal]]] = [
+        lambda: forget_url(store, url_key(URLS[1])),
+        lambda: forget_document(store, IDS[2]),
+        lambda: cancel_sweep(store, sweeps.all_sweeps(store)[0]),
+    ]
+    for remove in removals:
+        changes = Changes()
+        analyses.put(store, changes, AnalysisKey(2, "mirrors", "paths"), [b"{}"], origin="00")
+        store.write(changes)
+        commit_removals(remove(), store.write)
+        assert list(store.scan(Family.ANALYSES)) == []
+        assert is_sound(store)
