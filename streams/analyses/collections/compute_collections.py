@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from os.path import commonprefix
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from state.codecs.url_key import decode_host, host_prefix, url_of
 from streams.analyses.collections.classes import create_classes, create_collections
 from streams.analyses.collections.collection_results import ClassSize, Collection, Links, Reason, Result, Rule
@@ -31,8 +33,8 @@ class _Row(NamedTuple):
 def compute(engine: SqlEngine, *, rule: Rule = "regions", clusters_min: int, urls_max: int) -> Result:
     """Return the collections by a rule. Needs the tables of a data set and `pages`.
 
-    Leave the tables `collections` (collection, class, pages, clusters) and `collection_members` (page, cluster,
-    collection) for other analyses.
+    Leave the tables `collections` (collection, class, pages, clusters), `collection_members` (page, cluster,
+    collection) and `collection_roots` (collection, root, https, representative) for other analyses.
     """
     if rule == "regions":
         create_regions(engine)
@@ -41,8 +43,10 @@ def compute(engine: SqlEngine, *, rule: Rule = "regions", clusters_min: int, url
         create_similar_clusters(engine, rule)
         create_classes(engine, clusters_min)
     rows = _read_rows(engine, urls_max)
+    classes = _order_classes(rows)
+    _insert_roots(engine, classes)
     return Result(
-        collections=tuple(_number_classes(rows)), classes=_class_sizes(engine, rows, rule), links=_links(engine)
+        collections=tuple(_number_classes(classes)), classes=_class_sizes(engine, rows, rule), links=_links(engine)
     )
 
 
@@ -104,15 +108,30 @@ def _read_rows(engine: SqlEngine, urls_max: int) -> list[_Row]:
     return rows
 
 
-def _number_classes(rows: Iterable[_Row]) -> list[Collection]:
-    """Convert the rows to collections. Classes are numbered from the largest to the smallest."""
+def _order_classes(rows: Iterable[_Row]) -> list[list[_Row]]:
+    """Return the collections of each class, from the largest class to the smallest, with the representative first."""
     classes: defaultdict[int, list[_Row]] = defaultdict(list)
     for row in rows:
         classes[row.class_id].append(row)
     ordered = [sorted(members, key=_preference) for members in classes.values()]
     ordered.sort(key=lambda members: (-sum(row.pages for row in members), members[0].root_key, members[0].collection))
+    return ordered
+
+
+def _insert_roots(engine: SqlEngine, classes: Iterable[list[_Row]]) -> None:
+    rows = [(row, row is members[0]) for members in classes for row in members]
+    columns = {
+        "collection": pa.array([row.collection for row, _ in rows], pa.int64()),
+        "root": pa.array([row.root_key.decode() for row, _ in rows], pa.string()),
+        "https": pa.array([row.https for row, _ in rows], pa.bool_()),
+        "representative": pa.array([is_first for _, is_first in rows], pa.bool_()),
+    }
+    engine.insert("collection_roots", pa.table(columns))
+
+
+def _number_classes(classes: Iterable[list[_Row]]) -> list[Collection]:
     collections = []
-    for number, members in enumerate(ordered, 1):
+    for number, members in enumerate(classes, 1):
         reason = _reason(members)
         others = sorted(members[1:], key=lambda row: (row.root_key, row.collection))
         collections += [

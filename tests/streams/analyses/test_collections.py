@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streams.analyses.collections.compute_collections import compute
 from streams.analyses.collections.collection_results import Collection, Result, Rule
+from streams.analyses.collections.compute_collections import compute
 from tests.analysis_data import Page, open_data_set, page, prose, write_data_set
 from tests.streams.analyses.sites import manual, unrelated
 

@@ -1,0 +1,51 @@
+"""The entries of an avoid-list, and the rule by which they decide about a URL: the longest matching prefix wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, TypeVar
+
+import msgspec
+
+Reason = Literal["copy", "exception", "sample"]
+T = TypeVar("T")
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A prefix of URLs that a crawler skips or keeps.
+
+    The prefix of a directory ends with `/`. The prefix of a sampled page is its URL.
+    """
+
+    prefix: str
+    keep: bool
+    pages: int  # crawled pages whose longest matching prefix this is
+    lost: int  # of these, pages that are skipped although they have no copy
+    instead: str  # URL prefix of the copy that is kept
+    reason: Reason
+
+
+def prefixes_of(url: str) -> Iterator[str]:
+    """Yield a URL, or a URL key, and the directories that contain it, longest first."""
+    yield url
+    path = url.partition("?")[0]
+    end = path.rfind("/") + 1
+    while end:
+        yield path[:end]
+        end = path.rfind("/", 0, end - 1) + 1
+
+
+def deciding_entry(url: str, entries: Mapping[str, T]) -> T | None:
+    """Return the entry that decides about a URL, from entries by prefix."""
+    return next((entry for prefix in prefixes_of(url) if (entry := entries.get(prefix)) is not None), None)
+
+
+def nested(entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
+    """Yield the entries in the order of their prefixes, each with the number of directories of the list around it."""
+    around: list[str] = []
+    for entry in sorted(entries, key=lambda entry: entry.prefix):
+        while around and not entry.prefix.startswith(around[-1]):
+            around.pop()
+        yield entry, len(around)
+        if entry.prefix.endswith("/"):
+            around.append(entry.prefix)

@@ -1,0 +1,215 @@
+"""Compute the avoid-list: the topmost directories whose pages nearly all have a copy that is kept, and exceptions."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from state.codecs.url_key import url_of
+from streams.analyses.avoid.avoid_list import Entry, deciding_entry, prefixes_of
+from streams.analyses.avoid.keepers import Root, choose_keepers, read_roots
+from streams.analyses.sql_engine import SqlEngine
+from streams.export.hashes import host_hash
+
+DEPTH_MAX = 32  # directories with more slashes are decided together with their parent
+
+
+class _Directory:
+    """The pages below a directory, and their copies in collections that are kept."""
+
+    def __init__(self) -> None:
+        self.pages = self.copies = 0
+        self.by_collection: Counter[int] = Counter()
+        self.children: list[str] = []
+
+    def add(self, collection: int, pages: int, copies: int) -> None:
+        self.pages += pages
+        self.copies += copies
+        self.by_collection[collection] += copies
+
+    def collection(self) -> int:
+        """Return the collection with the most copies."""
+        return max(self.by_collection, key=lambda collection: (self.by_collection[collection], collection))
+
+
+class _Decision(NamedTuple):
+    """A decision about a prefix, in the form of a key."""
+
+    key: str
+    keep: bool
+    directory: _Directory
+
+
+def compute_avoid(engine: SqlEngine, *, pure: float, sample: float) -> list[Entry]:
+    """Return the avoid-list, sorted by prefix. Needs the tables that `compute_collections.compute` leaves.
+
+    A directory is skipped if at least a share `pure` of its pages has a copy. Directories above the root of a
+    collection are not considered. A share `sample` of each copy, chosen by the hash of the path, stays on the crawl
+    list.
+    """
+    roots = read_roots(engine)
+    keepers = choose_keepers(engine, roots)
+    if not keepers:
+        return []
+    _create_labelled_pages(engine, keepers, roots)
+    directories = _read_directories(engine)
+    decisions = {decision.key: decision for top in _tops(directories) for decision in _decide(top, directories, pure)}
+    sampled = _read_sample(engine, sample)
+    engine.drop("labelled_pages")
+    return sorted(_entries(decisions, sampled, keepers, roots), key=lambda entry: entry.prefix)
+
+
+def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: dict[int, Root]) -> None:
+    """Create `labelled_pages`: the pages below the roots of skippable collections, and whether each has a copy.
+
+    A page below several roots belongs to the collection in which it has a copy. Among these, the longest root wins.
+    """
+    skipped = sorted(keepers)
+    columns = {
+        "collection": pa.array(skipped, pa.int64()),
+        "keeper": pa.array([keepers[collection] for collection in skipped], pa.int64()),
+        "host": pa.array([host_hash(roots[collection].key.encode()) for collection in skipped], pa.int64()),
+        "root": pa.array([roots[collection].key for collection in skipped], pa.string()),
+    }
+    engine.insert("skippable", pa.table(columns))
+    engine.create(
+        "keeper_clusters",
+        """
+        SELECT DISTINCT s.collection, m.cluster
+        FROM skippable AS s JOIN collection_members AS m ON m.collection = s.keeper
+        """,
+    )
+    remaining = sorted(roots.keys() - keepers.keys())
+    engine.insert("kept_collections", pa.table({"collection": pa.array(remaining, pa.int64())}))
+    engine.create(
+        "kept_pages",
+        """
+        SELECT DISTINCT m.page
+        FROM collection_members AS m JOIN kept_collections AS k ON k.collection = m.collection
+        """,
+    )
+    engine.create(
+        "rooted_pages",
+        """
+        SELECT p.page, p.path, p.url_key, s.collection, length(s.root) AS root_length,
+               CASE WHEN c.cluster IS NOT NULL AND k.page IS NULL THEN 1 ELSE 0 END AS is_copy
+        FROM pages AS p
+        JOIN skippable AS s ON s.host = p.host AND substring(p.url_key, 1, length(s.root)) = s.root
+        LEFT JOIN keeper_clusters AS c ON c.collection = s.collection AND c.cluster = coalesce(p.cluster, p.document)
+        LEFT JOIN kept_pages AS k ON k.page = p.page
+        WHERE p.document IS NOT NULL
+        """,
+    )
+    engine.create(
+        "labelled_pages",
+        """
+        SELECT page, path, url_key, collection, top_length, is_copy FROM (
+            SELECT page, path, url_key, collection, is_copy,
+                   min(root_length) OVER (PARTITION BY page) AS top_length,
+                   row_number() OVER (
+                       PARTITION BY page ORDER BY is_copy DESC, root_length DESC, collection
+                   ) AS position
+            FROM rooted_pages
+        ) AS ordered
+        WHERE position = 1
+        """,
+    )
+    engine.drop("skippable", "keeper_clusters", "kept_collections", "kept_pages", "rooted_pages")
+
+
+def _read_directories(engine: SqlEngine) -> dict[str, _Directory]:
+    """Return the directories at or below the roots, by key."""
+    directories: defaultdict[str, _Directory] = defaultdict(_Directory)
+    for depth in range(1, DEPTH_MAX + 1):
+        pattern = f"^([^/?]*/){{{depth}}}"  # matches the directory with this number of slashes, or nothing
+        query = f"""
+            SELECT directory, collection, count(*), sum(is_copy) FROM (
+                SELECT regexp_extract(url_key, '{pattern}', 0) AS directory, collection, is_copy, top_length
+                FROM labelled_pages
+            ) AS levels
+            WHERE directory <> '' AND length(directory) >= top_length
+            GROUP BY directory, collection
+        """
+        for key, collection, pages, copies in engine.rows(query):
+            directories[key].add(collection, pages, int(copies))
+    for key in list(directories):
+        parent = key[: key.rfind("/", 0, -1) + 1]
+        if parent in directories:
+            directories[parent].children.append(key)
+    return dict(directories)
+
+
+def _tops(directories: dict[str, _Directory]) -> Iterator[str]:
+    """Yield the directories without a parent in the list: the roots that are not below another root."""
+    children = {child for directory in directories.values() for child in directory.children}
+    return (key for key in directories if key not in children)
+
+
+def _decide(top: str, directories: dict[str, _Directory], pure: float) -> Iterator[_Decision]:
+    """Yield a decision for each directory that is decided differently from its parent."""
+    open_directories = [(top, False)]
+    while open_directories:
+        key, is_parent_skipped = open_directories.pop()
+        directory = directories[key]
+        is_skipped = directory.copies > 0 and directory.copies >= pure * directory.pages
+        if is_skipped != is_parent_skipped:
+            yield _Decision(key, not is_skipped, directory)
+        open_directories += [(child, is_skipped) for child in directory.children]
+
+
+def _read_sample(engine: SqlEngine, share: float) -> list[tuple[int, str]]:
+    """Return the collection and the key of the sampled pages, at least one per collection.
+
+    An index page is not sampled, because its URL is the prefix of its directory.
+    """
+    query = f"""
+        SELECT collection, url_key FROM (
+            SELECT collection, url_key,
+                   row_number() OVER (PARTITION BY collection ORDER BY path, url_key) AS position,
+                   count(*) OVER (PARTITION BY collection) AS pages
+            FROM labelled_pages WHERE is_copy = 1 AND url_key NOT LIKE '%/'
+        ) AS ordered
+        WHERE position - 1 < {share} * pages
+    """
+    return engine.rows(query) if share else []
+
+
+def _entries(
+    decisions: dict[str, _Decision],
+    sampled: Iterable[tuple[int, str]],
+    keepers: dict[int, int],
+    roots: dict[int, Root],
+) -> Iterator[Entry]:
+    def entry(key: str, collection: int, *, keep: bool, pages: int, copies: int, reason: str) -> Entry:
+        keeper = roots[keepers[collection]]
+        return Entry(
+            prefix=url_of(key.encode(), https=roots[collection].https),
+            keep=keep,
+            pages=pages,
+            lost=0 if keep else pages - copies,
+            instead=url_of(keeper.key.encode(), https=keeper.https),
+            reason=reason,  # type: ignore[arg-type]
+        )
+
+    pages, copies = Counter[str](), Counter[str]()
+    for decision in decisions.values():
+        pages[decision.key] += decision.directory.pages
+        copies[decision.key] += decision.directory.copies
+        parents = list(prefixes_of(decision.key))[2:]  # without the prefix, which occurs as a URL and as a directory
+        parent = next((key for key in parents if key in decisions), None)
+        if parent is not None:
+            pages[parent] -= decision.directory.pages
+            copies[parent] -= decision.directory.copies
+    for collection, key in sampled:
+        around = deciding_entry(key, decisions)
+        if around is not None and not around.keep:
+            pages[around.key] -= 1
+            copies[around.key] -= 1
+            yield entry(key, collection, keep=True, pages=1, copies=1, reason="sample")
+    for key, decision in decisions.items():
+        reason = "exception" if decision.keep else "copy"
+        collection = decision.directory.collection()
+        yield entry(key, collection, keep=decision.keep, pages=pages[key], copies=copies[key], reason=reason)
