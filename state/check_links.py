@@ -1,8 +1,9 @@
 """The invariants of the links of pages, for `state check`.
 
-    link_lists    can be decoded; a capture of the URL names the list; every chunk is stored, and names the page
-    link_chunks   can be decoded; the id is the hash of the links; at least one page has the chunk; a list of every
-                  page with the chunk contains it
+    link_lists    can be decoded; a capture of the URL refers to the list; every chunk is stored, with a row for the
+                  page
+    link_chunks   can be decoded; the id is the hash of the links; at least one page has a row under the chunk; each
+                  of these pages has a list that contains the chunk
     link_targets  a chunk with the prefix links to a URL with the hash
 
 All rows of a page's links are in the partition that owns its URL.
@@ -21,11 +22,11 @@ from state.rows import RowReader
 
 
 def list_problems(store: RowReader, row: tuple[bytes, bytes, list[bytes]]) -> Iterator[str]:
-    """Yield what is wrong with a list: its URL key, its id and its chunks."""
+    """Yield what is wrong with a list, given as its URL key, its id and the ids of its chunks."""
     key, list_id, chunk_ids = row
     captures = store.scan(Family.CAPTURES, capture_row.history_prefix(key))
     if all(capture_row.links_of(value) != list_id for _, value in captures):
-        yield "no capture of the URL names this list"
+        yield "no capture of the URL refers to this list"
     ids = sorted(set(chunk_ids))
     page_keys = [link_chunk.page_key(chunk_id, key) for chunk_id in ids]
     stored = store.get_many(Family.LINK_CHUNKS, [*ids, *page_keys])
@@ -33,11 +34,11 @@ def list_problems(store: RowReader, row: tuple[bytes, bytes, list[bytes]]) -> It
         if chunk is None:
             yield f"refers to chunk {chunk_id.hex()}, which is not stored"
         if page is None:
-            yield f"chunk {chunk_id.hex()} does not name this page"
+            yield f"chunk {chunk_id.hex()} has no row for this page"
 
 
 def chunk_problems(store: RowReader, row: tuple[bytes, bytes, bytes]) -> Iterator[str]:
-    """Yield what is wrong with a row of `link_chunks`: the chunk's id, a URL key or b"", and the value."""
+    """Yield what is wrong with a row of `link_chunks`, given as the chunk's id, a URL key or b"", and the value."""
     chunk_id, key, value = row
     if key:
         lists = store.scan(Family.LINK_LISTS, link_list.encode_prefix(key))
@@ -47,7 +48,7 @@ def chunk_problems(store: RowReader, row: tuple[bytes, bytes, bytes]) -> Iterato
     if link_chunk.chunk_id(value) != chunk_id:
         yield "its id is not the hash of its links"
     if len(store.keys(Family.LINK_CHUNKS, chunk_id, 2)) < 2:
-        yield "no page has this chunk"
+        yield "no page contains this chunk"
     target_keys = sorted(link_chunk.target_keys(value, chunk_id))
     for target_key, entry in zip(target_keys, store.get_many(Family.LINK_TARGETS, target_keys), strict=True):
         if entry is None:
@@ -62,7 +63,7 @@ def target_problems(store: RowReader, key: bytes) -> Iterator[str]:
         with suppress(StateCorrupt):  # reported for the chunk
             if key in link_chunk.target_keys(store.get(Family.LINK_CHUNKS, chunk_key) or b"", chunk_key):
                 return
-    yield "no chunk has a link to this URL"
+    yield "no chunk with this prefix links to a URL with this hash"
 
 
 def decode_list(key: bytes, value: bytes) -> tuple[bytes, bytes, list[bytes]]:

@@ -12,8 +12,8 @@ members    root ‖ document id                        -> nothing
 texts      document id                               -> title, compressed text
 link_lists    url key ‖ 00 ‖ list id                 -> ids of the chunks of a page's links
 link_chunks   chunk id                               -> links
-              chunk id ‖ url key                     -> nothing: a page with this chunk
-link_targets  hash of a url key ‖ chunk id prefix    -> nothing: a chunk with a link to this URL
+              chunk id ‖ url key                     -> nothing: the page contains the chunk
+link_targets  hash of a url key ‖ chunk id prefix    -> nothing: the chunk contains a link to the URL
 sweeps     "s" ‖ sweep                               -> name, state, times
            "h" ‖ sweep ‖ host key                    -> number of captures
 meta       name                                      -> scheme, format, cursors, counters, full buckets, dictionaries
@@ -56,7 +56,7 @@ class Family(StrEnum):
     ANALYSES = "analyses"
 
 
-# The families that a state lacks if only earlier versions have written to it. Readers treat them as empty.
+# A state lacks these families if only earlier versions have written to it. Readers treat them as empty.
 LATER_FAMILIES = frozenset(
     {Family.DECISIONS, Family.LINK_LISTS, Family.LINK_CHUNKS, Family.LINK_TARGETS, Family.ANALYSES}
 )
@@ -90,8 +90,8 @@ class Storage(NamedTuple):
     write_buffer_mib: int = 8
     bloom_bits: int = 0  # bits per filter entry; 0: no filter, because the family is only scanned
     prefix_bytes: int = 0  # length of the key prefixes in the filters, which speed up scans under a prefix
-    whole_keys: bool = True  # filters contain whole keys, in addition to any prefixes
-    tiered: bool = False  # compaction merges eight files of similar size instead of one level into the next
+    whole_keys: bool = True  # whether filters contain whole keys, in addition to any prefixes
+    tiered: bool = False  # whether compaction merges eight files of similar size, not one level into the next
     # "lz4+zstd" uses zstd for the last level: compared with lz4, files are 14% smaller, but writes and seeks take
     # twice as long. "zstd" uses zstd for all levels.
     compression: Literal["none", "lz4", "lz4+zstd", "zstd"] = "lz4+zstd"
@@ -109,7 +109,7 @@ _WRITE_MOSTLY = _SINGLE_ROW_READS._replace(write_buffer_mib=32, bloom_bits=6, wh
 _LINKS = Storage(compression="zstd", zstd_level=6)
 
 STORAGE: dict[Family, Storage] = {family: Storage() for family in Family} | {
-    # A page whose URL has captures costs one seek, to the newest capture. URLs share long prefixes and compress well.
+    # A page at a known URL costs one seek, to the newest capture. URLs share long prefixes and compress well.
     Family.CAPTURES: _SINGLE_ROW_READS._replace(write_buffer_mib=16),
     # Most ids that are looked up are absent, which the filters show. Postings contain id prefixes, so documents are
     # also looked up by prefix. Sketches are nearly random and cannot be compressed.
@@ -126,8 +126,8 @@ STORAGE: dict[Family, Storage] = {family: Storage() for family in Family} | {
     Family.WORDS: _WRITE_MOSTLY._replace(prefix_bytes=8),
     Family.PARENTS: Storage(bloom_bits=10),
     Family.DECISIONS: _SINGLE_ROW_READS._replace(bloom_bits=10),  # most URLs that are looked up have no decision
-    # Links of different chunks, and so of different blocks, share parts of their URLs, which a dictionary contains. A
-    # level above 6 makes these files 2% smaller, but takes twice as long.
+    # Links in different blocks have parts of their URLs in common. The dictionary contains these parts. A level above
+    # 6 makes these files 2% smaller, but takes twice as long.
     Family.LINK_LISTS: _LINKS,
     Family.LINK_CHUNKS: _LINKS._replace(write_buffer_mib=16, bloom_bits=10, dictionary_kib=64),
     Family.LINK_TARGETS: _WRITE_MOSTLY._replace(

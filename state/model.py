@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 ID_BYTES = 16
 PREFIX_BYTES = 5  # length of the id prefixes in postings, which rarely collide; verification rejects collisions
-TARGET_HASH_BYTES = 4  # length of the hashes of link targets; the chunk that is then read shows collisions
+TARGET_HASH_BYTES = 4  # length of the hashes of link targets; reading the links themselves excludes collisions
 
 
 class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -43,7 +43,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     raw_fingerprint: bytes = msgspec.field(name="raw")  # 8 bytes, or b"" if the page was not sketched
     redirect: str | None = None
     extractor: int = 0  # a value of `Extractor`
-    links: bytes = b""  # 8-byte id of the list of the page's links; empty if it has none, or if links are not stored
+    links: bytes = b""  # 8-byte id of the list of the page's links; empty if the page has no (stored) links
     # Distinguishes captures of a URL with the same time; 0 until the capture is stored.
     tiebreaker: int = msgspec.field(default=0, name="tie")
 
@@ -69,14 +69,14 @@ class LinkKind(IntEnum):
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A link as stored: what a page says about a URL."""
+    """A stored link from a page to a URL."""
 
     target: bytes  # URL key
     https: bool = False
     kind: LinkKind = LinkKind.ANCHOR
     anchor: str = ""  # the words of the link; of an alternate, its language
     nofollow: bool = False
-    navigation: bool = False  # whether it is in the page's navigation instead of its main content
+    navigation: bool = False  # whether the link is in the page's navigation instead of its main content
 
 
 class SweepState(IntEnum):
@@ -106,11 +106,11 @@ class DecisionKind(IntEnum):
 
     MOVED = 1
     GONE = 2
-    REMOVED = 3  # an earlier decision does not count any more
+    REMOVED = 3  # an editor removed the earlier decision
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """An editor's decision about a URL; of several decisions about a URL, the latest one counts."""
+    """An editor's decision about a URL. Of several decisions about a URL, the latest one applies."""
 
     key: bytes  # URL key of the old URL, in SURT order
     kind: DecisionKind

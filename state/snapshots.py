@@ -6,11 +6,11 @@
         000042.sst, ...
 
 A snapshot gets its final name once all of its files are on disk, so a crash never leaves an incomplete snapshot under
-such a name. The highest name is the newest snapshot. Unlike a file that names the newest, the names stay correct if a
-former owner of the partition continues to write: its snapshots have lower offsets. They are valid, too, because a
-worker writes only records to its store that precede the claim of the next owner.
+such a name. The snapshot with the highest name is the newest. This is true even if a former owner of the partition
+continues to write, because its snapshots have lower offsets. They are valid too: a worker writes only records to its
+store that precede the claim of the next owner.
 
-Tables never change, so tables that the previous snapshot contains are linked instead of copied if possible.
+RocksDB never changes a table, so tables that the previous snapshot contains are linked instead of copied if possible.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _HINT = "delete the folder of the snapshot; the worker then uses an older snapsh
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The description of a file of a snapshot."""
+
     size: int  # in bytes
     sha256: str
 
@@ -76,7 +78,7 @@ def write(folder: Path, checkpoint: Path, snapshot: Snapshot) -> Path:
     A crash leaves a partial snapshot, which the next call removes. Raise OSError if the folder cannot be written.
     """
     for path in folder.glob(f"{_PARTIAL}*"):
-        if path.name <= _partial_name(snapshot.epoch):  # otherwise the next owner is writing it
+        if path.name <= _partial_name(snapshot.epoch):  # a higher epoch: the next owner is writing this snapshot
             shutil.rmtree(path)
     target = path_of(folder, snapshot.offset)
     if (target / DESCRIPTION_FILE).exists():
@@ -104,7 +106,7 @@ def _partial_name(epoch: int) -> str:
 
 
 def _is_intact(path: Path, file: File) -> bool:
-    """Return whether a file has this content now. If it was damaged, the next snapshot must not contain it."""
+    """Return whether a file still has the described content. The next snapshot must not contain a damaged file."""
     try:
         return path.stat().st_size == file.size and _describe(path) == file
     except OSError:
@@ -122,7 +124,7 @@ def _link_or_copy(source: Path, candidates: Iterable[Path], target: Path) -> Non
 
 
 def restore(folder: Path, offset: int, target: Path, expected: Snapshot) -> Snapshot:
-    """Copy a snapshot to a new folder, and return its description. `expected` is that of the partition to restore.
+    """Copy a snapshot to a new folder, and return its description. `expected` describes the partition to restore.
 
     Raise StateCorrupt if files are missing or damaged, and StateIncompatible if the snapshot is of a different
     partition or scheme.
@@ -169,15 +171,15 @@ def _describe(path: Path) -> File:
 
 
 def remove_old(folder: Path, keep: int) -> int | None:
-    """Remove all but the newest `keep` snapshots. Return the offset of the oldest of them, None if there are fewer.
+    """Remove all but the newest `keep` snapshots, and return the offset of the oldest one that remains.
 
-    If a crash interrupts this, the next call removes the rest.
+    Return None if there are fewer than `keep`. If a crash interrupts this, the next call removes the rest.
     """
     remaining = list_offsets(folder)[:keep]
     if len(remaining) < keep:
         return None
     for path in folder.iterdir():
         if path.name.isdecimal() and int(path.name) < remaining[-1]:
-            (path / DESCRIPTION_FILE).unlink(missing_ok=True)  # first, so that the rest is not taken for complete
+            (path / DESCRIPTION_FILE).unlink(missing_ok=True)  # first: without it, the snapshot is not complete
             shutil.rmtree(path)
     return remaining[-1]

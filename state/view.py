@@ -65,7 +65,10 @@ class View:
         return [sweep for sweep in self._sweeps if sweep.number not in self._hidden_sweeps]
 
     def captures_per_host(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
-        """Return a sweep's number of captures by host key (such as `org,apache,flink)`), from `start` onwards."""
+        """Return the number of a sweep's captures on each host, by host key (such as `org,apache,flink)`).
+
+        The result starts at the host key `start`, and has at most `limit` hosts.
+        """
         return sweeps.captures_per_host(self.store, number, start, limit)
 
     def captures_on_host(self, number: int, host: bytes) -> int:
@@ -177,15 +180,15 @@ class View:
 
     def link_lists(self, keys_and_ids: Collection[tuple[bytes, bytes]]) -> dict[tuple[bytes, bytes], list[bytes]]:
         """Return the ids of the chunks of lists of links, by URL key and list id. Missing lists are omitted."""
-        wanted = sorted(keys_and_ids)
-        values = self.store.get_many(Family.LINK_LISTS, [link_list.encode_key(key, id_) for key, id_ in wanted])
-        return {k: link_list.decode(value) for k, value in zip(wanted, values, strict=True) if value is not None}
+        pairs = sorted(keys_and_ids)
+        values = self.store.get_many(Family.LINK_LISTS, [link_list.encode_key(key, id_) for key, id_ in pairs])
+        return {pair: link_list.decode(value) for pair, value in zip(pairs, values, strict=True) if value is not None}
 
     def link_chunks(self, chunk_ids: Collection[bytes]) -> dict[bytes, list[Link]]:
         """Return the links of chunks by chunk id. Missing chunks are omitted."""
-        wanted = sorted(chunk_ids)
-        values = self.store.get_many(Family.LINK_CHUNKS, wanted)
-        return {id_: link_chunk.decode(value) for id_, value in zip(wanted, values, strict=True) if value is not None}
+        ids = sorted(chunk_ids)
+        values = self.store.get_many(Family.LINK_CHUNKS, ids)
+        return {id_: link_chunk.decode(value) for id_, value in zip(ids, values, strict=True) if value is not None}
 
     def chunk_prefixes(self, url_keys: Sequence[bytes], limit: int) -> list[list[bytes]]:
         """Return, for each URL, the prefixes of the ids of at most `limit` chunks that may link to it."""
@@ -198,7 +201,7 @@ class View:
         return self.link_chunks({key[: link_chunk.CHUNK_ID_BYTES] for keys in results for key in keys})
 
     def chunk_pages(self, chunk_ids: Sequence[bytes], limit: int | None) -> list[list[bytes]]:
-        """Return the URL keys of at most `limit` pages with each chunk, now or in an earlier version."""
+        """Return the URL keys of at most `limit` pages that contain each chunk, now or in an earlier version."""
         limit = None if limit is None else limit + 1  # the first row contains the links
         results = self.store.rows_under(Family.LINK_CHUNKS, chunk_ids, limit)
         start = link_chunk.CHUNK_ID_BYTES

@@ -3,9 +3,9 @@
     key    url key │ 00 │ sweep 4 B │ time 8 B (ms) │ tiebreaker 2 B
     value  version 1 B │ flags 1 B │ status 2 B │ extractor 1 B
            │ [document id 16 B] │ [raw fingerprint 8 B] │ [link list id 8 B]
-           │ [length 2 B │ redirect] │ [length 2 B │ url]
+           │ [length 2 B │ redirect] │ [length 2 B │ URL]
 
-    flags  1: https   2: document id   4: raw fingerprint   8: redirect   16: url, unless derivable from the key
+    flags  1: https   2: document id   4: raw fingerprint   8: redirect   16: URL, unless derivable from the key
            32: link list id
 
 A URL key contains no NUL, so the captures of a URL are one range of keys, in order of sweep and time. The
@@ -31,7 +31,7 @@ _HAS_LINKS = 32
 _HEAD = struct.Struct(">BBHB")
 _KEY_TAIL = struct.Struct(">IQH")
 _SUCCESS_BIT = 0x8000  # the highest bit of a tiebreaker, set for status 2xx
-_METADATA_TIEBREAKERS = 1 << 10  # few, so that another tiebreaker is hardly ever as small
+_METADATA_TIEBREAKERS = 1 << 10  # so few that other tiebreakers are nearly always greater
 _STRING_BYTES_MAX = 0xFFFF
 TIEBREAKER_MAX = 0xFFFF
 
@@ -44,7 +44,7 @@ def history_prefix(key: bytes) -> bytes:
 def tiebreaker_of(capture: Capture) -> int:
     """Return the tiebreaker of a capture, which is never 0: a hash of the response, and a bit for success.
 
-    A capture of a page of which only metadata is known sorts before one of the same response with a document.
+    A capture with only the metadata of a response sorts before a capture of the same response with a document.
     """
     response = f"{capture.status} {capture.url}\n{capture.redirect or ''}\n".encode("utf-8", "surrogatepass")
     success_bit = _SUCCESS_BIT if 200 <= capture.status < 300 else 0

@@ -2,7 +2,7 @@
 
     key    url key │ 00
     value  version 1 B │ time 8 B (ms since the epoch) │ kind 1 B
-           │ length of the old url 2 B │ length of the new url 2 B │ old url │ new url
+           │ length of the old URL 2 B │ length of the new URL 2 B │ old URL │ new URL
 
     kind   1: moved   2: gone   3: removed
 

@@ -6,7 +6,7 @@
     key    target hash 4 B │ first 5 B of the chunk id     an entry in `link_targets`; no value
 
     link   flags 1 B │ shared varint │ length varint │ rest of the target │ [length varint │ anchor]
-    flags  1, 2, 4: kind   8: https   16: nofollow   32: navigation   64: anchor
+    flags  the kind (3 bits)   8: https   16: nofollow   32: navigation   64: has an anchor
 
 The first `shared` bytes of a target's URL key are those of the previous target in the chunk. The id is a hash of the
 value, so a chunk that many pages share, such as a site's navigation, is stored once.
@@ -39,7 +39,7 @@ def chunk_id(value: bytes) -> bytes:
 
 
 def page_key(chunk_id: bytes, url_key: bytes) -> bytes:
-    """Return the key of the row of a page with this chunk."""
+    """Return the key of the row that records that a page contains a chunk."""
     return chunk_id + url_key
 
 
@@ -66,7 +66,7 @@ def encode(links: Sequence[Link]) -> bytes:
         flags = link.kind | _HTTPS * link.https | _NOFOLLOW * link.nofollow | _NAVIGATION * link.navigation
         if anchor:
             flags |= _HAS_ANCHOR
-        shared = _shared_length(previous, target)
+        shared = _common_prefix_length(previous, target)
         length = len(target) - shared
         if shared <= 0x7F and length <= 0x7F:
             parts += (bytes((flags, shared, length)), target[shared:])
@@ -127,7 +127,7 @@ def _decode_fields(value: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         raise StateCorrupt(_DAMAGED)
 
 
-def _shared_length(first: bytes, second: bytes) -> int:
+def _common_prefix_length(first: bytes, second: bytes) -> int:
     length = min(len(first), len(second))
     differences = int.from_bytes(first[:length], "big") ^ int.from_bytes(second[:length], "big")
     return length - (differences.bit_length() + 7) // 8
@@ -146,6 +146,7 @@ def _varint(number: int) -> bytes:
 
 
 def _read_varint(value: bytes, offset: int) -> tuple[int, int]:
+    """Return the number at an offset, and the offset after it."""
     number = 0
     for position in range(_VARINT_BYTES_MAX):
         byte = value[offset + position]

@@ -3,9 +3,9 @@
     key    url key │ 00 │ list id 8 B
     value  version 1 B │ chunk id 8 B │ chunk id 8 B │ ...
 
-The links of a page are cut into chunks (`state.codecs.link_chunk`), which pages share. The list names the chunks in
-the order of the page. Its id is a hash of them, and every capture with these links contains the id. A URL therefore
-has one row per version of its links, and the captures that name a row show when the page had these links.
+The links of a page are cut into chunks (`state.codecs.link_chunk`), which pages share. The list contains the ids of
+the chunks in the order of the page. The id of the list is a hash of these ids, and every capture with these links
+contains it. A URL therefore has one row per version of its links, and its captures show when the page had them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 def list_id(chunk_ids: Sequence[bytes]) -> bytes:
-    """Return the id of a list."""
+    """Return the id of the list of these chunks."""
     return mmh3.mmh3_x64_128_digest(b"".join(chunk_ids))[:LINK_LIST_ID_BYTES]
 
 

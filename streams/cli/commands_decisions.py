@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from state.model import Decision
-    from streams.decisions import Recorded
+    from streams.decisions import DecisionChanges
 
 _from_file_option = click.option(
     "--from-file", metavar="FILE|-", help="Read the decisions from a file or from stdin, one per line."
@@ -39,8 +39,8 @@ def moved(context: Context, urls: tuple[str, ...], from_file: str | None, as_jso
 
     if len(urls) != (0 if from_file else 2):
         raise click.UsageError("specify OLD and NEW, or --from-file")
-    made = _read_file(from_file) if from_file else [decisions.moved(urls[0], urls[1])]
-    return _record(context, made, as_json=as_json)
+    new_decisions = _read_file(from_file) if from_file else [decisions.moved(urls[0], urls[1])]
+    return _record(context, new_decisions, as_json=as_json)
 
 
 @click.command
@@ -57,10 +57,10 @@ def gone(context: Context, urls: tuple[str, ...], from_file: str | None, as_json
 
     if not urls and not from_file:
         raise click.UsageError("specify one or more URLs, or --from-file")
-    recorded = {decision.key: decision for decision in map(decisions.gone, urls)}
+    by_key = {decision.key: decision for decision in map(decisions.gone, urls)}
     if from_file:
-        recorded |= {decision.key: decision for decision in _read_file(from_file, only_gone=True)}
-    return _record(context, list(recorded.values()), as_json=as_json)
+        by_key |= {decision.key: decision for decision in _read_file(from_file, only_gone=True)}
+    return _record(context, list(by_key.values()), as_json=as_json)
 
 
 @click.command(name="decisions")
@@ -79,7 +79,7 @@ def gone(context: Context, urls: tuple[str, ...], from_file: str | None, as_json
 def decisions_command(context: Context, removed_urls: tuple[str, ...], with_rank: bool, as_json: bool) -> Exit:
     """List or remove the decisions recorded with `moved` and `gone`.
 
-    The output of --json can be read by `moved --from-file`.
+    `moved --from-file` can read the output of --json.
     """
     from streams import decisions
     from streams.find import Finder
@@ -91,8 +91,8 @@ def decisions_command(context: Context, removed_urls: tuple[str, ...], with_rank
         return _remove(context, removed_urls, as_json=as_json)
     with context.open_view() as (view, settings):
         finder = Finder(view, settings) if with_rank else None
-        listed = decisions.list_decisions(view, finder)
-        return print_results(listed, tables.decisions_table, "no decision is recorded", as_json=as_json)
+        listed_decisions = decisions.list_decisions(view, finder)
+        return print_results(listed_decisions, tables.decisions_table, "no decision is recorded", as_json=as_json)
 
 
 def _read_file(name: str, *, only_gone: bool = False) -> Sequence[Decision]:
@@ -106,35 +106,35 @@ def _read_file(name: str, *, only_gone: bool = False) -> Sequence[Decision]:
         raise InputError(f"{name}: {error.strerror}", hint) from error
 
 
-def _store(context: Context, made: Sequence[Decision]) -> Recorded:
+def _store(context: Context, new_decisions: Sequence[Decision]) -> DecisionChanges:
     from streams import decisions
 
     with context.open_for_decisions() as (rows, commit):
-        recorded = decisions.record(rows, made, now_ms())
-        if recorded.recorded:
-            commit(recorded.changes)
-    return recorded
+        result = decisions.compute_changes(rows, new_decisions, now_ms())
+        if result.changed:
+            commit(result.changes)
+    return result
 
 
-def _record(context: Context, made: Sequence[Decision], *, as_json: bool) -> Exit:
-    recorded = _store(context, made)
+def _record(context: Context, new_decisions: Sequence[Decision], *, as_json: bool) -> Exit:
+    result = _store(context, new_decisions)
     if as_json:
-        write_json({"recorded": recorded.recorded, "unchanged": recorded.unchanged})
+        write_json({"recorded": result.changed, "unchanged": result.unchanged})
         return Exit.OK
-    unchanged = f"; {recorded.unchanged:,} already recorded, or older than the recorded one"
-    click.echo(f"recorded {pluralise(recorded.recorded, 'decision')}{unchanged if recorded.unchanged else ''}")
+    unchanged = f"; {result.unchanged:,} already recorded, or older than the recorded one"
+    click.echo(f"recorded {pluralise(result.changed, 'decision')}{unchanged if result.unchanged else ''}")
     return Exit.OK
 
 
 def _remove(context: Context, urls: Sequence[str], *, as_json: bool) -> Exit:
     from streams import decisions
 
-    unique = {decision.key: decision for decision in map(decisions.removed, urls)}
-    removed = _store(context, list(unique.values())).recorded
+    by_key = {decision.key: decision for decision in map(decisions.removed, urls)}
+    removed_count = _store(context, list(by_key.values())).changed
     if as_json:
-        write_json({"removed": removed})
-    elif removed:
-        click.echo(f"removed {pluralise(removed, 'decision')}")
-    if not removed:
+        write_json({"removed": removed_count})
+    elif removed_count:
+        click.echo(f"removed {pluralise(removed_count, 'decision')}")
+    if not removed_count:
         click.echo(f"no decision is recorded about {escape_text(', '.join(urls))}", err=True)
-    return Exit.OK if removed else Exit.NOTHING
+    return Exit.OK if removed_count else Exit.NOTHING

@@ -135,7 +135,7 @@ def open_(context: Context, name: str) -> None:
     else:
         with context.open_for_writing(create=True) as (store, _):
             # An interrupted cancellation may still occupy the name.
-            forgetting.commit_removals(forgetting.finish_cancelling(store), partial(store.write, sync=True))
+            forgetting.commit_removals(forgetting.finish_interrupted_removals(store), partial(store.write, sync=True))
             open_sweep(store, name, now_ms())
     click.echo(f"sweep {name} is open")
 

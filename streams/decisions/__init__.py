@@ -6,15 +6,15 @@ decision_file ─▶ recording ─▶ `decide` (streams.operators), in this proc
 
 from streams.decisions.decision_file import read_decisions
 from streams.decisions.listing import ListedDecision, list_decisions
-from streams.decisions.recording import Recorded, gone, moved, record, removed
+from streams.decisions.recording import DecisionChanges, compute_changes, gone, moved, removed
 
 __all__ = [
+    "DecisionChanges",
     "ListedDecision",
-    "Recorded",
+    "compute_changes",
     "gone",
     "list_decisions",
     "moved",
     "read_decisions",
-    "record",
     "removed",
 ]

@@ -1,7 +1,7 @@
 """Read a file of decisions: one per line, as JSONL, CSV, TSV or with spaces between the columns.
 
 The columns are the old URL and the new URL; a page without a new URL, or with `-`, is gone. Further columns are
-ignored, so that redirect maps in the formats csv, apache and cloudflare can be read. A header with the name `old` may
+ignored, so that redirect maps in the formats csv, apache and cloudflare can be read. A header that contains `old` may
 list the columns in a different order. The column `decided_at` contains the time of a decision.
 """
 
@@ -29,7 +29,7 @@ _NO_URL = frozenset({"", "-"})
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """The columns of a line. JSONL has these names."""
+    """The columns of a line, with their names in JSONL and in headers."""
 
     old: str
     new: str | None = None
@@ -73,7 +73,7 @@ def _numbered_lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:
 
 
 def _parse_lines(lines: Iterator[tuple[int, str]], name: str) -> Iterator[tuple[int, _Line]]:
-    """Yield the columns of each line. The first line decides about the format of all lines."""
+    """Yield the columns of each line. The first line determines the format of all lines."""
     first = next(lines, None)
     if first is None:
         return
@@ -89,7 +89,7 @@ def _parse_lines(lines: Iterator[tuple[int, str]], name: str) -> Iterator[tuple[
 
 
 def _split(lines: Iterable[tuple[int, str]], first: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each line, which are separated like those of the first line."""
+    """Split each line into cells, at the separator that the first line contains."""
     separator = next((character for character in "\t ," if character in first), " ")
     for number, line in lines:
         if separator == " ":
@@ -103,6 +103,7 @@ def _split(lines: Iterable[tuple[int, str]], first: str, name: str) -> Iterator[
 
 
 def _name_columns(rows: Iterator[tuple[int, list[str]]], name: str) -> Iterator[tuple[int, _Line]]:
+    """Yield the columns of each row, in the order of the header if the first row is a header."""
     columns = {"old": 0, "new": 1}
     for index, (number, cells) in enumerate(rows):
         names = [cell.lower() for cell in cells]

@@ -22,13 +22,13 @@ class ListedDecision(msgspec.Struct, frozen=True, kw_only=True):
     old: str
     new: str | None  # None: the page is gone
     decided_at: int  # ms since the epoch, UTC
-    # The position of the new URL among the candidates that `find` ranks without decisions, from 1; None: it is not
-    # among them, or the old URL is alive or gone; UNSET: not looked up.
+    # The position of the new URL among the candidates that `find` would rank if there were no decision; the first is
+    # 1. None: the new URL is not a candidate, the old URL is alive, or the page is gone. UNSET: not computed.
     rank: int | UnsetType | None = UNSET
 
 
 def list_decisions(view: View, finder: Finder | None = None) -> Iterator[ListedDecision]:
-    """Yield all decisions in order of URL key, with a finder also their ranks."""
+    """Yield all decisions in the order of their URL keys. If there is a finder, also yield their ranks."""
     for decision in view.all_decisions():
         rank = UNSET if finder is None else _rank(decision, finder)
         yield ListedDecision(old=decision.old_url, new=decision.new_url, decided_at=decision.time, rank=rank)

@@ -16,14 +16,14 @@ from streams.operators import decide
 from streams.operators.lookups import read_rows
 from streams.urls import url_key
 
-UNDATED = 0  # the time of a decision that is made now
+UNDATED = 0  # marks a decision without a time; `compute_changes` replaces it by the current time
 
 
-class Recorded(msgspec.Struct, frozen=True):
-    """The rows to store, and the number of decisions that change nothing."""
+class DecisionChanges(msgspec.Struct, frozen=True):
+    """The rows to store, and the numbers of decisions that change a row or change nothing."""
 
     changes: Changes
-    recorded: int
+    changed: int
     unchanged: int
 
 
@@ -45,25 +45,25 @@ def removed(old_url: str) -> Decision:
     return Decision(key=url_key(old_url), kind=DecisionKind.REMOVED, time=UNDATED, old_url=old_url)
 
 
-def record(reader: RowReader, decisions: Sequence[Decision], now: int) -> Recorded:
+def compute_changes(reader: RowReader, decisions: Sequence[Decision], now: int) -> DecisionChanges:
     """Return the rows that these decisions change; `now` is the time of undated decisions (ms).
 
-    An undated decision always replaces the stored one, even if a clock was wrong, unless both say the same. A dated
+    An undated decision replaces a stored decision with a different outcome, even if a clock was wrong. A dated
     decision, such as one exported from another state, replaces only an earlier one.
     """
     stored = read_rows(reader, Family.DECISIONS, decide.row_keys(decisions))
-    changing: list[Decision] = []
+    dated_decisions: list[Decision] = []
     for decision in decisions:
         row_key = decision_row.encode_key(decision.key)
         current = decision_row.decode(row_key, stored[row_key]) if row_key in stored else None
         if decision.time != UNDATED:
-            changing.append(decision)
-        elif _meaning(decision) != _meaning(current):
+            dated_decisions.append(decision)
+        elif _outcome(decision) != _outcome(current):
             time = max(now, current.time + 1) if current else now
-            changing.append(msgspec.structs.replace(decision, time=time))
-    changes = decide.decide(changing, stored)
-    return Recorded(changes, len(changes), len(decisions) - len(changes))
+            dated_decisions.append(msgspec.structs.replace(decision, time=time))
+    changes = decide.decide(dated_decisions, stored)
+    return DecisionChanges(changes, len(changes), len(decisions) - len(changes))
 
 
-def _meaning(decision: Decision | None) -> tuple[DecisionKind, str | None]:
+def _outcome(decision: Decision | None) -> tuple[DecisionKind, str | None]:
     return (decision.kind, decision.new_url) if decision else (DecisionKind.REMOVED, None)

@@ -155,7 +155,7 @@ def ingest(
     input differs or has grown. With `fail_on_rejected`, raise BadRecord at the first bad record: earlier batches are
     stored, but not the batch of the bad record.
     """
-    forgetting.commit_removals(forgetting.finish_cancelling(store), partial(store.write, sync=True))
+    forgetting.commit_removals(forgetting.finish_interrupted_removals(store), partial(store.write, sync=True))
     engine = Engine(store, settings)
     absolute_paths = [path if path == "-" else os.path.abspath(path) for path in paths]  # noqa: PTH100 - keeps symlinks
     file_names = list_input_files(absolute_paths, store.path, options)

@@ -54,8 +54,9 @@ class CopyDetector:
         """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
         `last_sweep` is the last sweep that captured the old URL. Neighbours are pages that were captured in that
-        sweep and in the sweep `missing_since`. The share is 0 if the last path segments differ, fewer than three
-        neighbours exist, or the host is no longer visited.
+        sweep and in the sweep `missing_since`. The share is 0 if the last path segments differ, or if the host was
+        not visited since the old URL went missing. With fewer than three neighbours, it is 1 if the candidate has a
+        different version number and pages of the old tree are still alive, and 0 otherwise.
         """
         old_tree, new_tree = tree_roots(old_key, candidate_key)
         if old_tree == new_tree or self._last_sweep_of(host_prefix(old_key)) < missing_since:
@@ -192,7 +193,7 @@ def version_of(key: bytes) -> str | None:
 
 
 def version_closeness(old_key: bytes, key: bytes) -> int:
-    """Return 2 if both URLs have the same version numbers, 1 if only the old URL has any, and 0 otherwise."""
+    """Return 2 if both URLs have the same version numbers or none, 1 if only the old URL has any, otherwise 0."""
     version = version_of(key)
     return 2 if version == version_of(old_key) else int(version is None)
 

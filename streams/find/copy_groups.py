@@ -1,12 +1,12 @@
 """Treat copies of one document in parallel trees as one candidate, and choose the copy in the old URL's tree.
 
 Sites keep versions, mirrors and translations of a page side by side. Copies are candidates with nearly the same
-document, or with similar documents on different hosts or under different version numbers. Of several copies, the
-best is the one that, in this order,
+document, or with similar documents on different hosts or under different version numbers. These criteria, the most
+important first, decide which copy is the best:
 
-1. lies in the tree of the old URL: `/latest/new/a` for the old URL `/latest/a`, if the other copy is `/v1/new/a`
-2. has the host and the version numbers of the old URL
-3. is predicted by a rewrite rule, learned from the moves of other pages of the old tree
+1. It lies in the tree of the old URL: `/latest/new/a` for the old URL `/latest/a`, if the other copy is `/v1/new/a`.
+2. It has the host and the version numbers of the old URL.
+3. It is predicted by a rewrite rule, learned from the moves of other pages of the old tree.
 
 If copies are equal by these criteria, they stay separate candidates. Otherwise the best copy represents the others.
 """
@@ -20,31 +20,31 @@ from streams.find.ranking import RankedCandidate, best_first
 from streams.urls import host_prefix
 
 GROUPED_MAX = 12  # number of best candidates that are compared with each other
-SAME_EDITION_MIN = 0.8  # resemblance of copies
-OTHER_EDITION_MIN = 0.2  # resemblance of copies on different hosts or under different version numbers
+# The least resemblance of copies: on one host and under the same version numbers, or otherwise.
+SAME_EDITION_MIN, OTHER_EDITION_MIN = 0.8, 0.2
 
 Resemblances = Callable[[RankedCandidate, list[RankedCandidate]], list[float]]
 
 
 def group_copies(old_key: bytes, ranked: list[RankedCandidate], resemblances: Resemblances) -> list[RankedCandidate]:
-    """Return candidates, the best first, of which each represents its copies and has their highest score.
+    """Group copies, and return the best copy of each group with the highest score of the group, the best first.
 
-    `resemblances` compares the last document of one candidate with those of others.
+    `resemblances` compares the last document of one candidate with the last documents of others.
     """
-    left, groups = ranked[:GROUPED_MAX], []
-    while left:
-        leader, *others = left
-        best = _choose(old_key, leader, _find_copies(leader, others, resemblances))
-        groups.append(best)
+    remaining, representatives = ranked[:GROUPED_MAX], []
+    while remaining:
+        leader, *others = remaining
+        best = _choose_representative(old_key, leader, _find_copies(leader, others, resemblances))
+        representatives.append(best)
         grouped_keys = {best.history.key, *(copy.history.key for copy in best.copies)}
-        left = [candidate for candidate in left if candidate.history.key not in grouped_keys]
-    return best_first([*groups, *ranked[GROUPED_MAX:]])
+        remaining = [candidate for candidate in remaining if candidate.history.key not in grouped_keys]
+    return best_first([*representatives, *ranked[GROUPED_MAX:]])
 
 
 def _find_copies(
     leader: RankedCandidate, others: list[RankedCandidate], resemblances: Resemblances
 ) -> list[RankedCandidate]:
-    """Return the copies with the same page name or the same document; if there are none, those with other names."""
+    """Return the leader's copies with its page name or document or, if there are none, those with other names."""
     key, document = leader.history.key, leader.history.pages[-1].document
     edition = _edition(key)
     same_name, other_name = [], []
@@ -69,8 +69,8 @@ def _edition(key: bytes) -> tuple[bytes, str | None]:
     return host_prefix(key), version_of(key)
 
 
-def _choose(old_key: bytes, leader: RankedCandidate, copies: list[RankedCandidate]) -> RankedCandidate:
-    """Return the best copy with the others as its copies, if they are worse by the criteria above."""
+def _choose_representative(old_key: bytes, leader: RankedCandidate, copies: list[RankedCandidate]) -> RankedCandidate:
+    """Return the best candidate of a group. Its `copies` are the candidates that are worse by the criteria above."""
     if not copies:
         return leader
     members = [leader, *copies]
@@ -91,6 +91,6 @@ def _choose(old_key: bytes, leader: RankedCandidate, copies: list[RankedCandidat
 
 
 def _shared_tree_length(old_key: bytes, key: bytes, other: bytes) -> int:
-    """Return the length of the key prefix of the tree that contains `key`, as opposed to `other`, and the old URL."""
+    """Return the length of the root of the tree that contains `key` and the old URL but not `other`, or 0."""
     tree, _ = tree_roots(key, other)
     return len(tree) if key != other and old_key.startswith(tree) else 0

@@ -1,7 +1,7 @@
-"""Read where the last captures of a dead URL say that its page is: in a canonical link, a script or an alternate.
+"""Read the new URLs that the last captures of a dead URL declare: in a canonical link, a script or an alternate link.
 
-These statements are weaker than a redirect. A canonical link of many pages to one URL, as an error in a template
-writes it, says hardly anything.
+Such a declaration is weaker evidence than a redirect. If many pages have a canonical link to the same URL, perhaps
+because of an error in a template, the link is hardly any evidence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import chain
 from state.model import Capture, LinkKind
 from state.view import View
 
-# How much each kind says for its target, from 0 to 1.
+# How strongly each kind of link supports its target, from 0 to 1.
 STRENGTHS: Mapping[LinkKind, float] = {
     LinkKind.REFRESH: 0.8,
     LinkKind.SCRIPT: 0.7,
@@ -25,11 +25,11 @@ _CHUNKS_READ_MAX = 64
 
 
 def declared_targets(
-    view: View, captures: Iterable[Capture], shared_from: int
+    view: View, captures: Iterable[Capture], shared_pages_min: int
 ) -> dict[bytes, tuple[LinkKind, float]]:
-    """Return the URLs to which captures of one URL refer, by URL key, each with the strongest kind and its strength.
+    """Return the targets that captures of one URL declare, by URL key: the strongest kind of link and its strength.
 
-    A target to which at least `shared_from` other pages refer in this way is weak.
+    The strength is lower if at least `shared_pages_min` other pages declare the same target by the same kind of link.
     """
     lists = view.link_lists({(capture.key, capture.links) for capture in captures if capture.links})
     if not lists:
@@ -44,20 +44,20 @@ def declared_targets(
         if link.target not in kinds or strength > STRENGTHS[kinds[link.target]]:
             kinds[link.target] = link.kind
     by_strength = sorted(kinds, key=lambda target: (-STRENGTHS[kinds[target]], target))[:_TARGETS_MAX]
-    return {
-        target: (
-            kinds[target],
-            STRENGTHS[kinds[target]]
-            * (_SHARED_FACTOR if _is_shared(view, target, kinds[target], shared_from) else 1),
-        )
-        for target in by_strength
-    }
+    targets: dict[bytes, tuple[LinkKind, float]] = {}
+    for target in by_strength:
+        kind = kinds[target]
+        factor = _SHARED_FACTOR if _is_shared(view, target, kind, shared_pages_min) else 1
+        targets[target] = kind, STRENGTHS[kind] * factor
+    return targets
 
 
-def _is_shared(view: View, target: bytes, kind: LinkKind, shared_from: int) -> bool:
+def _is_shared(view: View, target: bytes, kind: LinkKind, shared_pages_min: int) -> bool:
     """Whether many pages declare the same target."""
     (prefixes,) = view.chunk_prefixes([target], _CHUNKS_READ_MAX)
     chunks = view.link_chunks_by_prefixes(prefixes)
-    declaring = [id_ for id_, links in chunks.items() if any(x.target == target and x.kind is kind for x in links)]
-    pages = set(chain.from_iterable(view.chunk_pages(declaring, shared_from + 1))) - {target}
-    return len(pages) >= shared_from
+    declaring_chunks = [
+        id_ for id_, links in chunks.items() if any(link.target == target and link.kind is kind for link in links)
+    ]
+    pages = set(chain.from_iterable(view.chunk_pages(declaring_chunks, shared_pages_min + 1))) - {target}
+    return len(pages) >= shared_pages_min

@@ -1,7 +1,7 @@
 """Apply editors' decisions to answers: a decision overrides the ranking, whose candidates follow with confidence 0.
 
 If the decided new URL is missing too, the decision about that URL is followed. Decisions may form a loop, because
-editors can record them independently of one another; the last new URL before the loop closes is then the answer.
+editors record them independently of one another. The answer is then the last new URL before the loop closes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams.urls import url_key
 
 _DECISIONS_CACHED = 8_192
 _STEPS_MAX = 8  # decisions followed per answer
-_EVIDENCE_OF_DECISIONS = {"decision", "stop", "target_missing", "not_captured"}
+_DECISION_EVIDENCE_KINDS = {"decision", "stop", "target_missing", "not_captured"}
 
 
 class _Target(msgspec.Struct, frozen=True):
@@ -51,20 +51,20 @@ class EditorDecisions:
         return next(filter(None, self._by_key.get_many(keys)), None) if self._has_any else None
 
     def apply(self, answer: Answer, keys: Sequence[bytes]) -> Answer:
-        """Return the answer that takes the decision about its URL into account. `keys` are the URL's possible keys.
+        """Apply the decision about a URL to the answer, if there is one. `keys` are the keys that the URL may have.
 
-        A URL that is alive stays alive; its answer only mentions the decision.
+        An `alive` answer keeps its status and only mentions the decision.
         """
         decision = self.first(keys)
         if decision is None:
             return answer
         decided_at = format_iso(decision.time) or ""
-        mention = EditorDecision(new=decision.new_url, decided_at=decided_at)
+        editor_decision = EditorDecision(new=decision.new_url, decided_at=decided_at)
         if answer.status == "alive":
-            return msgspec.structs.replace(answer, decision=mention)
+            return msgspec.structs.replace(answer, decision=editor_decision)
         others = [msgspec.structs.replace(candidate, confidence=0.0) for candidate in answer.candidates]
         if decision.new_url is None:
-            return msgspec.structs.replace(answer, status="gone", candidates=others, decision=mention)
+            return msgspec.structs.replace(answer, status="gone", candidates=others, decision=editor_decision)
         target = self._follow(decision, decision.new_url)
         best = _target_candidate(target, others, Evidence("decision", detail=f"by an editor on {decided_at[:10]}"))
         others = [candidate for candidate in others if url_key(candidate.url) != target.history.key]
@@ -72,7 +72,7 @@ class EditorDecisions:
             answer,
             status="gone" if target.is_gone else "moved",
             candidates=[best, *others][: self._context.settings.answers_max],
-            decision=mention,
+            decision=editor_decision,
         )
 
     def _follow(self, decision: Decision, new_url: str) -> _Target:
@@ -93,17 +93,17 @@ class EditorDecisions:
             new_url = following.new_url
 
 
-def _target_candidate(target: _Target, ranked: Sequence[Candidate], decision: Evidence) -> Candidate:
-    """Return the decided new URL as a candidate, with the figures of the ranking if it is one of its candidates."""
+def _target_candidate(target: _Target, ranked: Sequence[Candidate], decision_evidence: Evidence) -> Candidate:
+    """Return the decided new URL as a candidate. If the ranking contains this URL, keep its figures."""
     history = target.history
-    evidence = [decision, *(Evidence("stop", 1.0, hop) for hop in target.hops)]
+    evidence = [decision_evidence, *(Evidence("stop", 1.0, hop) for hop in target.hops)]
     if not history.is_alive:
         is_captured = history.last_success is not None or bool(history.failures)
         evidence.append(Evidence("target_missing" if is_captured else "not_captured"))
     confidence = 0.0 if target.is_gone else 1.0
     for candidate in ranked:
         if url_key(candidate.url) == history.key:
-            merged_evidence = [*evidence, *(e for e in candidate.evidence if e.kind not in _EVIDENCE_OF_DECISIONS)]
+            merged_evidence = [*evidence, *(e for e in candidate.evidence if e.kind not in _DECISION_EVIDENCE_KINDS)]
             return msgspec.structs.replace(candidate, confidence=confidence, evidence=merged_evidence)
     first = history.pages[0] if history.pages else history.textless_success
     return Candidate(
@@ -116,7 +116,7 @@ def _target_candidate(target: _Target, ranked: Sequence[Candidate], decision: Ev
 
 
 def decided_urls_without_pages(view: View, prefix: bytes = b"") -> Iterator[str]:
-    """Yield, in order of key, the URLs under a key prefix that have a decision, but of which no sweep had a page."""
+    """Yield the URLs under a key prefix that have a decision but no page in any sweep, in the order of their keys."""
     for decision in view.all_decisions(prefix):
         if all(capture.document is None for capture in view.captures(decision.key)):
             yield decision.old_url

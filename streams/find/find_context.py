@@ -38,7 +38,7 @@ class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     features: TextFeatures | None
     last_sweep: int  # the last sweep with a page of the URL; if there is none, `missing_since`
     missing_since: int  # the sweep in which the URL went missing
-    # By URL key: where pages link now that linked to the old URL, and where the old page itself said that it is.
+    # Both by URL key: the targets that replaced the old URL in links, and the targets that the old page declared.
     substitutions: Mapping[bytes, Substitution] = {}
     declared: Mapping[bytes, tuple[LinkKind, float]] = {}
 
@@ -76,7 +76,7 @@ class FindContext:
         return build_history(key, captures, self.sweeps, self.soft_404_detector.is_suspected)
 
     def read_dead_url(self, history: UrlHistory, missing_since: int) -> DeadUrl:
-        """Read the document that represents the page of a URL, and return both."""
+        """Read what the search needs of a dead URL: the document that represents its page, and evidence of links."""
         row = self._representative_row(history)
         return DeadUrl(
             key=history.key,

@@ -157,7 +157,7 @@ class Finder:
         return list(islice(missing, NEIGHBOURS_MAX))
 
     def _move_target(self, case: _Case) -> str | None:
-        """Return the new URL from which rules are learned: the editor's if there is a decision, or a sure one."""
+        """Return the new URL of a move from which rules can be learned: decided by an editor or, otherwise, sure."""
         decision = self._decisions.first(case.keys)
         return decision.new_url if decision is not None else self._sure_move_target(case)
 
@@ -201,7 +201,7 @@ class Finder:
         """Return the new URL if rules can be learned from the move: it is sure, direct and not to a copied tree."""
         if case.result is None or not case.result.trace.ranked or case.result.trace.hops:
             return None
-        # The confidence without rules and redirects.
+        # The move must be sure without the help of rules and redirects.
         result = msgspec.structs.replace(self._apply_rules(case.page_url, case.result, NO_RULES), redirect=None)
         best = result.trace.ranked[0]
         (candidate,) = build_candidates(result, 1)
@@ -223,12 +223,12 @@ class Finder:
     def _uncaptured_answer(self, case: _Case, rules: Rules) -> Answer:
         """Return the answer for a URL that no sweep captured: `never_seen` if pages link to it, else `unknown`."""
         candidates = self._guesses(case.page_url, rules) if case.history is not None else []
-        by_links = self._never_seen.search(case.history.key, case.url) if case.history is not None else None
+        linked = self._never_seen.search(case.history.key, case.url) if case.history is not None else None
         known_urls = {candidate.url for candidate in candidates}
-        candidates += [candidate for candidate in by_links or () if candidate.url not in known_urls]
+        candidates += [candidate for candidate in linked or () if candidate.url not in known_urls]
         return Answer(
             url=case.url,
-            status="unknown" if by_links is None else "never_seen",
+            status="unknown" if linked is None else "never_seen",
             last_seen=None,
             document=None,
             candidates=sorted(candidates, key=lambda c: -c.confidence)[: self._settings.answers_max],
@@ -245,7 +245,7 @@ class Finder:
 
 
 def _is_unknown(history: UrlHistory) -> bool:
-    """Return whether no sweep has captured the URL, or only temporary errors of it."""
+    """Whether no sweep has captured anything at the URL except temporary errors."""
     return history.last_success is None and not history.failures
 
 

@@ -1,15 +1,15 @@
 """Find where the links that led to a dead URL lead now: link substitution.
 
-A page that linked to the dead URL, and whose next version links with the same anchor to a URL to which it did not
-link with this anchor before, votes for this URL. Votes are weighted:
+Consider a page that linked to the dead URL. If its next version uses the same anchor to link to a new target, the
+page votes for this target. Votes are weighted:
 
-- Pages that changed the same run of links in the same way, such as a site's navigation, have one vote together.
-- A vote for several URLs is shared by them.
-- An anchor that leads to many targets on the site, such as "next", carries little weight. The number of its targets
-  is counted in a sample of the site's pages.
-- A URL that replaces many targets of a page, such as a login page, gets no vote from it.
+- Pages that changed the same run of links in the same way, such as a site's navigation, share one vote.
+- A vote for several URLs is divided among them.
+- An anchor that leads to many targets on the site, such as "next", carries little weight. Its targets are counted in
+  a sample of the site's pages.
+- A URL that replaces many targets of a page, such as a login page, gets no vote from that page.
 
-If the new URL died too, its own substitutions are followed, with a lower weight.
+If the new URL is dead too, its own substitutions are followed, with a lower weight.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from streams.find.missing_rule import UrlHistory
 from streams.urls import host_prefix
 
 _CHUNKS_CACHED, _LISTS_CACHED = 8_192, 16_384
-_STEPS_MAX = 4  # substitutions followed from one dead URL to the next
-_STEP_FACTOR = 0.9  # weight of the votes for the substitute of a URL that died too, per step
-_TARGETS_FOLLOWED = 1  # dead targets of one URL that are followed: those with the most votes
-_PAGES_PER_CHUNK_MIN = 4
-_SAMPLE_PAGES = 48  # pages of a site on which the targets of an anchor are counted
+_STEPS_MAX = 4  # substitutions followed one after another
+_STEP_FACTOR = 0.9  # each further step multiplies the votes by this factor
+_DEAD_TARGETS_FOLLOWED_MAX = 1  # per dead URL: the dead targets with the most votes
+_PAGES_PER_CHUNK_MIN = 4  # pages read per chunk, even if many chunks link to the dead URL
+_SAMPLE_PAGES = 48  # pages of a site in which the targets of each anchor are counted
 STRENGTH_MIN = 0.15  # weaker substitutions are mostly wrong
 _HALF_STRENGTH_VOTES = 0.5  # this many unanimous votes have a strength of one half
 
@@ -47,13 +47,13 @@ class Substitution(msgspec.Struct, frozen=True):
     share: float  # of all votes
     pages: int  # pages in the sample that link to this URL now
     linking_pages: int  # pages in the sample that linked to the dead URL and changed
-    anchor: str  # the most frequent one
-    steps: int  # number of substitutions; more than 1 if a URL on the way died too
+    anchor: str  # the most frequent anchor of these links
+    steps: int  # number of substitutions followed; more than 1 if URLs on the way are dead too
     is_captured: bool = True  # whether a sweep captured this URL
 
     @property
     def strength(self) -> float:
-        """Return how much the votes say for this URL, from 0 to 1."""
+        """Return how strongly the votes support this URL, from 0 to 1."""
         return self.share * self.votes / (self.votes + _HALF_STRENGTH_VOTES)
 
 
@@ -62,14 +62,14 @@ class _Change(NamedTuple):
 
     source: bytes
     host: bytes
-    anchors: frozenset[str]  # those of the old links to the dead URL
+    anchors: frozenset[str]  # the anchors of the old links to the dead URL
     kept_chunks: Sequence[bytes]
     old_chunks: Sequence[bytes]
     new_chunks: Sequence[bytes]
 
     @property
-    def decision(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """What identifies the change: pages that agree in it have one vote together."""
+    def vote_group(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """Return the replaced chunks and the new chunks: pages for which both are the same share one vote."""
         return self.old_chunks, self.new_chunks
 
 
@@ -94,49 +94,50 @@ class LinkEvidence:
         self.targets_per_anchor = lru_cache(maxsize=64)(self._read_targets_per_anchor)
 
     def substitutions(self, key: bytes, missing_since: int) -> list[Substitution]:
-        """Return the URLs to which pages link instead of a dead URL, those with the most votes first.
+        """Return the URLs to which pages link instead of a dead URL, the one with the most votes first.
 
-        Dead URLs among them are replaced by their own substitutes, if there are any.
+        A substitute that is dead too is replaced by its own substitutes, if it has any.
         """
         candidates = self._follow(key, missing_since, frozenset({key}), 1)
         return [substitution for substitution in candidates if substitution.strength >= STRENGTH_MIN]
 
     def _follow(self, key: bytes, missing_since: int, visited: frozenset[bytes], steps: int) -> list[Substitution]:
-        direct = self._direct(key, missing_since, visited)
+        """Return the substitutions for a dead URL, with dead substitutes replaced by their own."""
+        direct = self._direct_substitutions(key, missing_since, visited)
         if steps == _STEPS_MAX:
             return direct
         histories = self._url_histories.get_many(substitution.key for substitution in direct)
         merged: dict[bytes, Substitution] = {}
-        followed = 0
+        followed_count = 0
         for substitution, history in zip(direct, histories, strict=True):
             onward: list[Substitution] = []
-            if history.missing_since is not None and followed < _TARGETS_FOLLOWED:
-                followed += 1
+            if history.missing_since is not None and followed_count < _DEAD_TARGETS_FOLLOWED_MAX:
+                followed_count += 1
                 onward = self._follow(history.key, history.missing_since, visited | {history.key}, steps + 1)
             is_captured = history.last_success is not None or bool(history.failures)
-            end = msgspec.structs.replace(substitution, is_captured=is_captured)
-            for result in [_through(substitution, end) for end in onward] or [end]:
+            checked = msgspec.structs.replace(substitution, is_captured=is_captured)
+            for result in [_chain(substitution, further) for further in onward] or [checked]:
                 known = merged.get(result.key)
-                merged[result.key] = result if known is None else _sum(known, result)
-        return sorted(merged.values(), key=lambda s: (-s.votes, s.key))
+                merged[result.key] = result if known is None else _merge(known, result)
+        return sorted(merged.values(), key=lambda substitution: (-substitution.votes, substitution.key))
 
-    def _direct(self, key: bytes, missing_since: int, visited: frozenset[bytes]) -> list[Substitution]:
+    def _direct_substitutions(self, key: bytes, missing_since: int, visited: frozenset[bytes]) -> list[Substitution]:
         changes = self._changes(key, missing_since)
         self._chunks.get_many(dict.fromkeys(chain.from_iterable((*c.old_chunks, *c.new_chunks) for c in changes)))
         weights: dict[bytes, dict[object, float]] = defaultdict(dict)
         pages: dict[bytes, set[bytes]] = defaultdict(set)
-        anchors: dict[bytes, Counter[str]] = defaultdict(Counter)  # as written
+        anchors: dict[bytes, Counter[str]] = defaultdict(Counter)  # not normalised
         https: dict[bytes, bool] = {}
         for change in changes:
             for vote in self._votes(change, key):
                 target = vote.link.target
                 if target in visited:
                     continue
-                weights[target][change.decision] = max(weights[target].get(change.decision, 0.0), vote.weight)
+                weights[target][change.vote_group] = max(weights[target].get(change.vote_group, 0.0), vote.weight)
                 pages[target].add(vote.source)
                 anchors[target][vote.link.anchor] += 1
                 https[target] = vote.link.https
-        votes = {target: sum(by_decision.values()) for target, by_decision in weights.items()}
+        votes = {target: sum(by_group.values()) for target, by_group in weights.items()}
         total = sum(votes.values())
         return [
             Substitution(
@@ -153,20 +154,20 @@ class LinkEvidence:
         ]
 
     def _changes(self, key: bytes, missing_since: int) -> list[_Change]:
-        """Return what changed in the pages of the sample that linked to a URL until it went missing."""
+        """Return the changes of those sampled pages that linked to a URL until it went missing."""
         anchors = self.anchors_by_chunk(key)
         sources = self.sample_sources(anchors)
         histories = self._url_histories.get_many(source for source in sources if source != key)
         captures = {h.key: [page for page in h.pages if page.links] for h in histories}
-        lists = [(source, c.links) for source, pages in captures.items() for c in pages if len(pages) > 1]
-        ids = dict(zip(lists, self._lists.get_many(lists), strict=True))
+        list_keys = [(source, c.links) for source, pages in captures.items() for c in pages if len(pages) > 1]
+        lists = dict(zip(list_keys, self._lists.get_many(list_keys), strict=True))
         changes = []
         for source, pages in captures.items():
-            chunk_ids = [ids.get((source, page.links), []) for page in pages]
-            linking = [n for n, chunks in enumerate(chunk_ids) if not anchors.keys().isdisjoint(chunks)]
+            versions = [lists.get((source, page.links), []) for page in pages]
+            linking = [index for index, ids in enumerate(versions) if not anchors.keys().isdisjoint(ids)]
             if not linking or linking[-1] + 1 == len(pages) or pages[linking[-1] + 1].sweep < missing_since:
                 continue
-            before, after = chunk_ids[linking[-1]], chunk_ids[linking[-1] + 1]
+            before, after = versions[linking[-1]], versions[linking[-1] + 1]
             changes.append(
                 _Change(
                     source,
@@ -180,7 +181,7 @@ class LinkEvidence:
         return changes
 
     def anchors_by_chunk(self, key: bytes) -> dict[bytes, list[str]]:
-        """Return the anchors with which chunks link to a URL; chunks of main content come first."""
+        """Return the anchors of the links to a URL, by chunk id. Chunks of main content come before navigation."""
         (prefixes,) = self._view.chunk_prefixes([key], self._sources_max + 1)
         if len(prefixes) > self._sources_max:
             self._counters["find_link_sources_max"] += 1
@@ -196,10 +197,10 @@ class LinkEvidence:
 
     def sample_sources(self, chunk_ids: Iterable[bytes]) -> list[bytes]:
         """Return the keys of at most `find.link_sources_max` pages with these chunks, some for each chunk."""
-        wanted = list(chunk_ids)
-        if not wanted:
+        ids = list(chunk_ids)
+        if not ids:
             return []
-        pages = self._view.chunk_pages(wanted, max(_PAGES_PER_CHUNK_MIN, self._sources_max // len(wanted)))
+        pages = self._view.chunk_pages(ids, max(_PAGES_PER_CHUNK_MIN, self._sources_max // len(ids)))
         sources = dict.fromkeys(key for keys in zip_longest(*pages) for key in keys if key is not None)
         if len(sources) > self._sources_max:
             self._counters["find_link_sources_max"] += 1
@@ -208,40 +209,41 @@ class LinkEvidence:
     def last_captures_with(
         self, sources: Sequence[bytes], anchors_by_chunk: Mapping[bytes, list[str]]
     ) -> list[tuple[Capture, list[bytes]]]:
-        """Return the last page of each source that has one of these chunks, and the ids of its chunks."""
+        """Return the last capture of each source with one of these chunks, and the ids of all chunks in it."""
         histories = self._url_histories.get_many(sources)
         captures = [page for history in histories for page in reversed(history.pages) if page.links]
         lists = self._lists.get_many((capture.key, capture.links) for capture in captures)
-        last: dict[bytes, tuple[Capture, list[bytes]]] = {}
+        last_by_source: dict[bytes, tuple[Capture, list[bytes]]] = {}
         for capture, ids in zip(captures, lists, strict=True):
             if not anchors_by_chunk.keys().isdisjoint(ids):
-                last.setdefault(capture.key, (capture, ids))
-        return list(last.values())
+                last_by_source.setdefault(capture.key, (capture, ids))
+        return list(last_by_source.values())
 
     def _votes(self, change: _Change, key: bytes) -> list[_Vote]:
-        new = list(chain.from_iterable(self._chunks.get_many(change.new_chunks)))
-        if any(link.target == key for link in new):  # the page still links to the dead URL
+        """Return a page's votes for the new targets of the anchors that led to the dead URL."""
+        new_links = list(chain.from_iterable(self._chunks.get_many(change.new_chunks)))
+        if any(link.target == key for link in new_links):  # the page still links to the dead URL
             return []
-        proposed: dict[str, dict[bytes, Link]] = defaultdict(dict)  # by normalised anchor and target
-        for link in new:
+        new_targets: dict[str, dict[bytes, Link]] = defaultdict(dict)  # by normalised anchor, then by target
+        for link in new_links:
             anchor = normalise(link.anchor)
             if anchor in change.anchors and link.kind is LinkKind.ANCHOR:
-                proposed[anchor].setdefault(link.target, link)
-        if not proposed:
+                new_targets[anchor].setdefault(link.target, link)
+        if not new_targets:
             return []
         for link in chain.from_iterable(self._chunks.get_many([*change.old_chunks, *change.kept_chunks])):
-            proposed.get(normalise(link.anchor), {}).pop(link.target, None)
-        old = list(chain.from_iterable(self._chunks.get_many(change.old_chunks)))
+            new_targets.get(normalise(link.anchor), {}).pop(link.target, None)
+        old_links = list(chain.from_iterable(self._chunks.get_many(change.old_chunks)))
         targets_per_anchor = self.targets_per_anchor(change.host)
         return [
             _Vote(change.source, link, 1.0 / (len(links) * targets_per_anchor.get(anchor, 1)))
-            for anchor, links in proposed.items()
+            for anchor, links in new_targets.items()
             for link in links.values()
-            if _replaced_targets(link.target, old, new) < self._catch_all_from
+            if _count_replaced_targets(link.target, old_links, new_links) < self._catch_all_from
         ]
 
     def _read_targets_per_anchor(self, host: bytes) -> Mapping[str, int]:
-        """Return the number of targets of each anchor in a sample of a host's pages."""
+        """Return the anchors with several targets in a sample of a host's pages, and the number of targets."""
         captures = [c for history in self._site_sample(host) for c in history if c.links]
         last_sweep = max((c.sweep for c in captures), default=0)
         pages = [(c.key, c.links) for c in captures if c.sweep == last_sweep][:_SAMPLE_PAGES]
@@ -264,26 +266,26 @@ def normalise(anchor: str) -> str:
     return " ".join(anchor.casefold().split())
 
 
-def _replaced_targets(target: bytes, old: Sequence[Link], new: Sequence[Link]) -> int:
-    """Return the number of old targets whose anchors lead to this target now: many, if it replaces all links."""
-    anchors = {normalise(link.anchor) for link in new if link.target == target}
-    return len({link.target for link in old if normalise(link.anchor) in anchors})
+def _count_replaced_targets(target: bytes, old_links: Sequence[Link], new_links: Sequence[Link]) -> int:
+    """Count the old targets whose anchors lead to this target now. A login page may replace all targets."""
+    anchors = {normalise(link.anchor) for link in new_links if link.target == target}
+    return len({link.target for link in old_links if normalise(link.anchor) in anchors})
 
 
-def _through(hop: Substitution, end: Substitution) -> Substitution:
-    """Return the substitute of a dead substitute."""
+def _chain(first: Substitution, second: Substitution) -> Substitution:
+    """Chain two substitutions: a dead URL by a second dead URL, and this one by a third URL."""
     return msgspec.structs.replace(
-        end,
-        votes=_STEP_FACTOR * min(hop.votes, end.votes),
-        share=hop.share * end.share,
-        pages=min(hop.pages, end.pages),
-        anchor=hop.anchor,
-        steps=hop.steps + end.steps,
+        second,
+        votes=_STEP_FACTOR * min(first.votes, second.votes),
+        share=first.share * second.share,
+        pages=min(first.pages, second.pages),
+        anchor=first.anchor,
+        steps=first.steps + second.steps,
     )
 
 
-def _sum(a: Substitution, b: Substitution) -> Substitution:
-    """Return the evidence of two ways to the same URL."""
+def _merge(a: Substitution, b: Substitution) -> Substitution:
+    """Add up the evidence of two substitutions by the same URL."""
     return msgspec.structs.replace(
         a if a.votes >= b.votes else b,
         votes=a.votes + b.votes,

@@ -17,9 +17,7 @@ from streams.find.text_similarity import OldText, Similarity
 from streams.sketch import sketcher
 from streams.urls import host_prefix
 
-CHECKED_MAX = (
-    12  # number of best candidates that are checked for soft 404s and copies, or exchanged with a hop's search
-)
+CHECKED_MAX = 12  # only so many of the best candidates are checked for soft 404s and copies, or passed on by a hop
 
 
 class PageComparer:
@@ -69,7 +67,7 @@ class RankedCandidate(NamedTuple):
     history: UrlHistory
     traits: Traits
     score: float
-    copies: tuple[RankedCandidate, ...] = ()  # other candidates with the same document, in other trees
+    copies: tuple[RankedCandidate, ...] = ()  # the candidates that this one represents; see copy_groups.py
 
     def with_traits(self, **changes: Any) -> RankedCandidate:
         """Return the candidate with changed traits and the resulting score."""
@@ -149,8 +147,8 @@ class Ranker:
         confidences = {key: p.confidence for key, p in predictions.items() if not p.rule.is_folding}
         key, traits = candidate.history.key, candidate.traits
         confidence, best_confidence = confidences.get(key, 0.0), max(confidences.values(), default=0.0)
-        are_rules_leading_elsewhere = best_confidence > max(scoring.COPIED_TREE_ABOVE, 2 * confidence)
-        if are_rules_leading_elsewhere and is_parallel(dead.key, key) and not version_closeness(dead.key, key):
+        rules_lead_elsewhere = best_confidence > max(scoring.COPIED_TREE_ABOVE, 2 * confidence)
+        if rules_lead_elsewhere and is_parallel(dead.key, key) and not version_closeness(dead.key, key):
             penalty = 0.0 if traits.is_copied else scoring.COPIED_TREE_WEIGHT
             return candidate._replace(
                 traits=traits._replace(copied_tree=best_confidence), score=candidate.score - penalty

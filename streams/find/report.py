@@ -21,7 +21,7 @@ from streams.urls import domain_key, host_prefix, key_host
 
 _FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3  # for a page folded into a larger one
 _COEXISTED_MIN, _PATH_MIN, _COSINE_MIN = 0.2, 0.3, 0.2  # weaker evidence is not reported
-_UNCAPTURED_TARGET_CONFIDENCE = 0.6  # for a redirect target that no sweep captured
+_UNCAPTURED_TARGET_CONFIDENCE = 0.6  # for a target of a redirect, or of links, that no sweep captured
 _GUESS_FACTOR = 0.3  # confidence of a guess, as a share of its rule's confidence
 _SAME_PAGE_SUFFIXES = (b"/", b".html", b"/index", b"/")  # stripped in this order
 
@@ -61,7 +61,7 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
 
 
 def _uncaptured_candidates(result: SearchResult) -> list[Candidate]:
-    """Return the URL that no sweep captured and to which most pages link instead of the old one, as a list."""
+    """Return the strongest of those link substitutions that no sweep captured, or [] if all were captured."""
     uncaptured = [s for s in result.dead.substitutions.values() if not s.is_captured]
     if not uncaptured:
         return []
@@ -177,7 +177,8 @@ def _copy(candidate: RankedCandidate, history: UrlHistory) -> Copy:
 
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
-    # Names that differ in JSON: `words` is the cosine, `stood_beside` is `coexisted`, and `stop` is a hop.
+    # Three names in JSON differ from those in the code: `words` is the cosine, `stood_beside` is `coexisted`, and
+    # `stop` is a hop.
     traits, key = candidate.traits, candidate.history.key
     evidence = [Evidence("stop", round(hop.confidence, 4), hop.url) for hop in result.trace.hops]
     if traits.containment >= _FOLDED_CONTAINMENT_MIN and traits.resemblance < _FOLDED_RESEMBLANCE_MAX:
@@ -202,7 +203,7 @@ def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence
 
 
 def link_evidence(dead: DeadUrl, key: bytes) -> list[Evidence]:
-    """Return what links say for a candidate with this URL key."""
+    """Return the evidence of links for the candidate with this URL key."""
     evidence: list[Evidence] = []
     if (substitution := dead.substitutions.get(key)) is not None:
         strength = round(substitution.strength, 4)

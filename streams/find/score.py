@@ -5,16 +5,16 @@
 
 `coexisted` is the resemblance of the old page and the candidate while the old URL was alive. It lowers the score,
 because a page does not move to a copy that already exists. `copied_tree` is the share of living pages near the old
-page that have a copy at the same relative path near the candidate. If too few pages are left for a share, it is 1 for
-the old page's path under another version number while the old tree lives on, and if rules lead to another tree, it is
-their confidence. In the score, `copied_tree` is 1 if the share is
-above one half, and 0 otherwise. `path` is the similarity of the two paths, but 0 for the old page's counterpart in
-a parallel tree, such as a translation. `url_variant` marks a new form of the old URL, such as `/x/` for `/x.html`,
-that appeared when the old URL went missing: when a page is turned into a folder, this form of its URL is its new
-home, even if its text went to other pages.
+page that have a copy at the same relative path near the candidate. If too few living pages are left, it is 1 if the
+candidate has the old page's path under a different version number and the old tree is still alive, otherwise 0. If
+rewrite rules lead to a different tree, `copied_tree` is their confidence. In the score, `copied_tree` is 1 if this
+value is above one half, and 0 otherwise. `path` is the similarity of the two paths, but 0 for the old page's
+counterpart in a parallel tree, such as a translation. `url_variant` marks a new form of the old URL, such as `/x/`
+for `/x.html`, that appeared when the old URL went missing: when a page is turned into a folder, this form of its URL
+is its new home, even if its text went to other pages.
 
 `link` is the strength of link substitutions: pages that linked to the old URL link to the candidate now, with the
-same anchor. `declared` is the strength of what the old page itself says, for example in a canonical link.
+same anchor. `declared` is the strength of the old page's own declaration, for example in a canonical link.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
@@ -23,8 +23,8 @@ If texts are not stored, the cosine is missing, and sketches supply the other fi
 The confidence is a logistic function of the score, of the margin to the second-best score as a share of the score, of
 the confidences of the hops, and of whether the candidate is in a copied tree. Without texts, it also depends on
 whether the candidate appeared when the old URL went missing, and whether it has almost none of the old content. A
-second-best score below 0.2 is raised to 0.2, because not all pages were compared. A sure hop raises the confidence,
-because the score is lower at the end of a long way: part of it is the score from the first URL.
+second-best score below 0.2 is raised to 0.2, because not all pages were compared. Behind hops, scores are lower,
+because part of a score is the low score from the first URL. To compensate for this, sure hops raise the confidence.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import NamedTuple
 COEXISTED_WEIGHT, PATH_WEIGHT, TITLE_WEIGHT, APPEARED_WEIGHT = 0.85, 1.2, 0.1, 0.05
 URL_VARIANT_WEIGHT, COPIED_TREE_WEIGHT, RULE_WEIGHT = 0.5, 2.5, 0.4
 LINK_WEIGHT, DECLARED_WEIGHT = 1.0, 1.0
-STRONG_LINKS_MIN = 0.75  # with such a strength of links, a candidate needs no content of the old page
+STRONG_LINKS_MIN = 0.75  # a candidate with links of at least this strength needs no content of the old page
 SKETCH_CONTAINMENT_WEIGHT, SKETCH_PATH_WEIGHT = 1.6, 1.6
 PRIOR_CONTAINMENT_DEVIATION = 0.2  # assumed standard deviation of candidates' true containments around 0
 COPIED_TREE_ABOVE = 0.5  # a candidate with a greater `copied_tree` is in a copied tree
@@ -64,7 +64,7 @@ class Traits(NamedTuple):
     copied_tree: float = 0.0
     rule: float = 0.0  # confidence of the rewrite rule that predicts this URL
     link: float = 0.0  # strength of the link substitutions that lead to this URL
-    declared: float = 0.0  # strength of the old page's own statement that its page is here
+    declared: float = 0.0  # strength of the old page's own declaration of this URL
 
     @property
     def is_copied(self) -> bool:
@@ -80,7 +80,7 @@ CONFIDENCE_WITH_TEXTS = (-4.3, 1.95, 4.25, 0.0, 0.0, 2.0, 1.2)
 CONFIDENCE_FROM_SKETCHES = (-3.9, 1.6, 3.7, 1.0, -0.8, 0.0, 1.0)
 COPIED_TREE_LOGIT = 2.0  # subtracted from the logit of a candidate in a copied tree
 SECOND_SCORE_MIN, LOW_CONTENT_BELOW = 0.2, 0.1
-# A candidate with less content of the old page than this is not a move on the evidence of its path alone.
+# If the path is the only evidence, and the candidate has less of the old content than this, its confidence is capped.
 PATH_ALONE_CONTENT_MAX, PATH_ALONE_CONFIDENCE_MAX = 0.2, 0.45
 
 

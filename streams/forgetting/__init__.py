@@ -5,7 +5,7 @@ from streams.forgetting.removal import (
     RemovalTotals,
     cancel_sweep,
     commit_removals,
-    finish_cancelling,
+    finish_interrupted_removals,
     forget_document,
     forget_url,
 )
@@ -15,7 +15,7 @@ __all__ = [
     "RemovalTotals",
     "cancel_sweep",
     "commit_removals",
-    "finish_cancelling",
+    "finish_interrupted_removals",
     "forget_document",
     "forget_url",
 ]

@@ -20,7 +20,7 @@ from state.rows import RowReader
 from state.view import View
 from streams.forgetting.detachment import delete_edges
 
-LARGE_CLUSTER_MEMBERS = 32  # smaller clusters are rebuilt by each removal that deletes documents of theirs
+LARGE_CLUSTER_MEMBERS = 32  # a smaller cluster is rebuilt by each removal that deletes some of its documents
 _DOCUMENTS_PER_READ = 256
 
 
@@ -32,19 +32,20 @@ class DeferredClusters:
         self.roots: set[bytes] = set()
         self.captures: list[Capture] = []  # removed last
 
-    def keep_captures(self, captures: Sequence[Capture]) -> list[Capture]:
-        """Add the large clusters of these captures. Return the captures without those that are kept until the end."""
+    def defer(self, captures: Sequence[Capture]) -> list[Capture]:
+        """Defer the large clusters of these captures. Return the captures to remove now: all but one per cluster."""
         documents = sorted({capture.document for capture in captures if capture.document})
         root_of = dict(zip(documents, self._view.roots(documents), strict=True))
         new_roots = sorted(set(root_of.values()) - self.roots)
         members = self._view.some_members(new_roots, LARGE_CLUSTER_MEMBERS)
-        new_large = {root for root, some in zip(new_roots, members, strict=True) if len(some) > LARGE_CLUSTER_MEMBERS}
-        self.roots |= new_large
+        sizes = zip(new_roots, map(len, members), strict=True)
+        new_large_roots = {root for root, size in sizes if size > LARGE_CLUSTER_MEMBERS}
+        self.roots |= new_large_roots
         removable: list[Capture] = []
         for capture in captures:
             root = root_of[capture.document] if capture.document else None
-            if root in new_large:
-                new_large.remove(root)
+            if root in new_large_roots:
+                new_large_roots.remove(root)
                 self.captures.append(capture)
             else:
                 removable.append(capture)

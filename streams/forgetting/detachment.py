@@ -4,8 +4,8 @@ A removal dissolves and rebuilds the clusters of the documents that it deletes. 
 in many removals, it would be rebuilt by each of them. Therefore, the first of these removals is preceded by changes
 that detach all documents of the cluster that any removal of the command will delete: their edges are deleted, and the
 other documents are joined again. A detached document is a cluster of its own, so the state stays consistent. Only the
-last step, which joins the other documents, changes the whole cluster at once; memory does not grow with the number of
-edges, nor with the changes to documents that will be deleted.
+last step, which joins the other documents, changes the whole cluster at once. Memory grows neither with the number of
+edges nor with the number of documents that will be deleted.
 
 Only a command that is the only writer may do this. Otherwise, a page that arrives before a detached document is
 deleted could keep the document, without its edges.
@@ -41,7 +41,7 @@ class DoomedDocuments:
         self._remaining_documents_at = lru_cache(maxsize=_HISTORIES_CACHED)(self._read_remaining)
 
     def among(self, documents: Iterable[bytes]) -> set[bytes]:
-        """Return the doomed ones of these documents."""
+        """Return those of these documents that are doomed."""
         return {document for document in documents if not self._remains(document)}
 
     def _remains(self, document: bytes) -> bool:
@@ -58,11 +58,11 @@ class DoomedDocuments:
 def detach(reader: RowReader, documents: Collection[bytes], doomed: DoomedDocuments) -> Iterator[tuple[Changes, int]]:
     """Yield changes that detach doomed documents from the clusters of `documents`.
 
-    Each value contains the number of documents that are joined again. A cluster stays unchanged if all its doomed
+    Changes are yielded with the number of documents that they join again. A cluster stays unchanged if all its doomed
     documents are in `documents`. The caller must commit the changes before it requests the next ones.
 
-    `documents` are detached last. Should a crash interrupt this, the cluster still contains some of them, so the
-    cluster is found again.
+    `documents` are detached last. If a crash interrupts the command, the cluster therefore still contains some of
+    them, and the next run finds the cluster by them.
     """
     view = View(reader)
     for root in sorted(set(view.roots(sorted(documents)))):
@@ -95,8 +95,8 @@ def _detach_from(
 ) -> Iterator[Changes]:
     """Yield changes that detach members without edges from their cluster, some members at a time.
 
-    A parent is smaller than its child. In descending order, each child of a detached document therefore gets another
-    parent, or is detached, no later than the document itself.
+    A parent is smaller than its child. Members are processed in descending order, so the children of a detached
+    document get a different parent, or are detached, no later than the document itself.
     """
     for end in range(len(members), 0, -_MEMBERS_PER_COMMIT):
         chunk = members[max(0, end - _MEMBERS_PER_COMMIT) : end]
@@ -128,13 +128,13 @@ def delete_edges(reader: RowReader, members: Iterable[bytes], deleted: Collectio
 def stored_edges(reader: RowReader, documents: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """Yield the edges that are stored under documents: those to documents with larger ids.
 
-    Edges are read for many documents at a time, but a document with many edges, of which a few have most, is scanned.
+    Edges are read for many documents at a time. Only the edges of the few documents with many edges are scanned.
     """
     iterator = iter(documents)
     while chunk := list(islice(iterator, _DOCUMENTS_PER_READ)):
         for document, keys in zip(chunk, reader.keys_under(Family.EDGES, chunk, _EDGES_PER_READ), strict=True):
             yield from ((key[:ID_BYTES], key[ID_BYTES:]) for key in keys)
             if len(keys) == _EDGES_PER_READ:
-                # The last of these edges may have been deleted by the caller in the meantime.
+                # The scan works even if the caller has deleted the last of these edges in the meantime.
                 others = reader.scan(Family.EDGES, document, keys[-1] + b"\0")
                 yield from ((key[:ID_BYTES], key[ID_BYTES:]) for key, _ in others)

@@ -1,4 +1,4 @@
-"""Delete the links of removed captures: lists that no capture names any more, and chunks that no page contains.
+"""Delete the links of removed captures: lists to which no capture refers any more, and chunks that no page contains.
 
 All rows of a page's links belong to the owner of its URL. On Kafka, the owner therefore runs this itself when it
 applies a retraction: it sees the captures and chunks that were added since the retraction was computed.
@@ -28,7 +28,7 @@ def delete_links(reader: RowReader, changes: Changes) -> None:
 
 
 def _unused_lists(reader: RowReader, changes: Changes) -> dict[bytes, set[bytes]]:
-    """Return the ids of the lists that only deleted captures name, by URL key."""
+    """Return the ids of the lists to which only deleted captures refer, by URL key."""
     deleted, puts = changes.deletes.get(Family.CAPTURES, set()), changes.puts_of(Family.CAPTURES)
     unused: dict[bytes, set[bytes]] = {}
     for key in sorted({capture_row.url_key_of(row_key) for row_key in deleted}):
@@ -54,7 +54,7 @@ def _unused_chunks(reader: RowReader, key: bytes, unused_lists: Collection[bytes
 
 
 def _delete_unused_chunks(reader: RowReader, changes: Changes, deleted_pages: dict[bytes, set[bytes]]) -> None:
-    """Delete the chunks that only deleted pages contain, and their entries by target."""
+    """Delete the chunks that only deleted pages contain, and the entries of these chunks in `link_targets`."""
     puts = changes.puts_of(Family.LINK_CHUNKS)
     new_pages = {row_key[: link_chunk.CHUNK_ID_BYTES] for row_key in puts}
     unused = [

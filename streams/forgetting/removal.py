@@ -3,6 +3,7 @@
 The generators `forget_url`, `forget_document` and `cancel_sweep` write nothing: they yield `Removal` values. The
 caller, usually `commit_removals`, must commit each removal before it requests the next one, which is computed from
 the new state. The state is consistent after every removal, so a crash between two removals does no harm.
+`only_writer` is False if pages may arrive between two removals, as on Kafka.
 
 A union-find cannot undo a union. The component of a deleted document is therefore dissolved, and its other documents
 are joined again by the remaining edges.
@@ -35,7 +36,7 @@ from streams.sketch.index_terms import sample_entries
 from streams.urls import host_prefix
 
 CAPTURES_PER_REMOVAL = 1_000
-_ALL = 1 << 62  # rows
+_ALL = 1 << 62  # as a limit: all rows
 
 
 class Removal(msgspec.Struct, frozen=True):
@@ -76,7 +77,7 @@ def commit_removals(
 
 def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
     """Remove a document and all its captures."""
-    yield from finish_cancelling(reader, only_writer=only_writer)
+    yield from finish_interrupted_removals(reader, only_writer=only_writer)
     view = View(reader)
     captures = [
         capture
@@ -91,7 +92,8 @@ def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = T
 def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
     """Remove the captures of a URL key, the documents that have no other capture, and the decision about the URL.
 
-    After a crash, call it again to resume. If the caller is the only writer, `finish_cancelling` also resumes.
+    After a crash, call this again to resume. If the caller is the only writer, it can also be resumed by
+    `finish_interrupted_removals`.
     """
     yield from _finish_sweeps(reader, only_writer=only_writer)
     interrupted_key = meta.url_to_forget(reader)
@@ -102,12 +104,15 @@ def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> It
     else:
         scan = reader.scan(Family.CAPTURES, capture_row.history_prefix(key))
         captures = (capture_row.decode(*row) for row in scan)
-        yield from _remove_beside_writers(reader, captures, _entry_finder(reader, key))
+        yield from _remove_while_pages_arrive(reader, captures, _entry_finder(reader, key))
         yield _with_decision(reader, key, Removal(Changes()))
 
 
 def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
-    """Remove the captures of a URL key in removals of limited size. A mark in the state stays until the last one."""
+    """Remove the captures of a URL key in removals of limited size, and the decision about the URL in the last one.
+
+    If there are several removals, the state names the URL until the last one, so that a later command can resume.
+    """
     entry_finder, start = _entry_finder(reader, key), b""
     doomed = DoomedDocuments(reader, lambda capture: capture.key != key)
     is_last, is_marked = False, meta.url_to_forget(reader) == key
@@ -130,7 +135,7 @@ def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
 
 
 def _with_decision(reader: RowReader, key: bytes, removal: Removal) -> Removal:
-    """Add the removal of the decision about a URL, if its row exists. Count it, unless an editor has removed it."""
+    """Add the deletion of the row of a URL's decision, if there is one. Count the decision unless it was removed."""
     row_key = decision_row.encode_key(key)
     if (value := reader.get(Family.DECISIONS, row_key)) is None:
         return removal
@@ -162,18 +167,18 @@ def cancel_sweep(reader: RowReader, sweep: Sweep, *, only_writer: bool = True) -
             yield from _detach(reader, captures, doomed)
             yield _remove(reader, captures, entry_finder)
     else:
-        yield from _remove_beside_writers(reader, _captures_of_sweep(reader, sweep.number), entry_finder)
+        yield from _remove_while_pages_arrive(reader, _captures_of_sweep(reader, sweep.number), entry_finder)
     changes = Changes()
     sweeps.finish_cancel(reader, sweep, changes)
     yield Removal(changes)
 
 
-def finish_cancelling(reader: RowReader, *, only_writer: bool = True) -> Iterator[Removal]:
+def finish_interrupted_removals(reader: RowReader, *, only_writer: bool = True) -> Iterator[Removal]:
     """Finish the cancellations, and the forgetting of a URL, that a crash interrupted.
 
-    Every writer does this before it opens a sweep, ingests or forgets. Queries and commits need not wait for it: the
-    remaining captures of a sweep are hidden, and only its name cannot be reused yet. The counts of these removals are
-    0, because they do not belong to the command that finishes them.
+    Every writer does this before it opens a sweep, ingests or forgets. Queries and commits need not wait: the
+    remaining captures of a cancelled sweep are hidden, but its name cannot be reused yet. The counts of these
+    removals are 0, because they do not belong to the command that finishes them.
     """
     yield from _finish_sweeps(reader, only_writer=only_writer)
     if (key := meta.url_to_forget(reader)) is not None:
@@ -202,13 +207,13 @@ def _captures_of_sweep(reader: RowReader, sweep: int, start: bytes = b"") -> Ite
     return (capture_row.decode(*row) for row in rows)
 
 
-def _remove_beside_writers(
+def _remove_while_pages_arrive(
     reader: RowReader, captures: Iterator[Capture], entry_finder: StaleEntryFinder
 ) -> Iterator[Removal]:
-    """Remove captures in removals of limited size, while pages arrive. The last ones rebuild the large clusters."""
+    """Remove captures in removals of limited size. The last removals rebuild the large clusters."""
     clusters = DeferredClusters(reader)
     while part := list(islice(captures, CAPTURES_PER_REMOVAL)):
-        removable = clusters.keep_captures(part)
+        removable = clusters.defer(part)
         yield _remove(reader, removable, entry_finder, only_writer=False, deferred=clusters.roots)
     for start in range(0, len(clusters.captures), CAPTURES_PER_REMOVAL):
         part = clusters.captures[start : start + CAPTURES_PER_REMOVAL]
@@ -226,10 +231,10 @@ def _remove(
     only_writer: bool = True,
     deferred: Collection[bytes] = (),
 ) -> Removal:
-    """Remove captures, the locations and documents that have no other captures, and all of `must_delete`.
+    """Remove captures, locations and documents without other captures, and the documents in `must_delete`.
 
-    The clusters with the roots `deferred` are not rebuilt. Links are removed here only for the only writer: on Kafka,
-    the owner of the captures removes them.
+    The clusters with the roots `deferred` are not rebuilt. If pages may arrive, links are not removed here but by
+    the partition that owns the captures.
     """
     changes = Changes()
     captures_by_document: dict[bytes, list[Capture]] = {document: [] for document in must_delete}

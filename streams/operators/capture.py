@@ -28,6 +28,8 @@ class OriginalQuery(NamedTuple):
 
 
 class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What `capture` returns for a batch of pages."""
+
     changes: Changes
     sightings: list[Sighting]
     captures: list[Capture]  # one per row written
@@ -70,8 +72,8 @@ def find_unchanged(
 
     An unchanged page needs no sketch: a state has one extractor and tokeniser, so the same bytes give the same
     document. A page older than the last capture is sketched anyway, because the state stores the earliest text.
-    A page that may have links, but whose last capture has none, is sketched again: links may not have been kept then.
-    A response that `policy` no longer accepts as a page is sketched again, too.
+    A page that may have links, but whose last capture has none, is sketched again: perhaps links were not stored then.
+    A response that `policy` no longer accepts as a page is sketched again too.
     `last_captures` contains the last capture of each URL that has captures, by URL key.
     """
     keep_links = policy.keep_links != "off"
@@ -170,7 +172,7 @@ def _copy_document(capture: Capture, originals: Sequence[Capture]) -> Capture:
     last_original = max(originals, key=_chronological_key)
     # The tiebreaker is part of the row key. Computed without the document, it does not depend on the original.
     tiebreaker = capture.tiebreaker or capture_row.tiebreaker_of(capture)
-    # The links of a different URL are listed there: relative links would lead elsewhere.
+    # The links of an original with a different URL are stored under that URL, because relative links lead elsewhere.
     links = last_original.links if last_original.key == capture.key else b""
     return msgspec.structs.replace(
         capture,

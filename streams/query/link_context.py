@@ -15,8 +15,8 @@ def one_line_per_block(text: str) -> str:
 def find_context(text: str, anchor: str) -> tuple[str, str]:
     """Return up to 16 words before and after the first occurrence of an anchor, within its block.
 
-    `text` is a result of `one_line_per_block`. Both parts are empty if the words of the anchor do not occur in it.
-    Links are not marked in the text, so if the words occur before the link, too, their context is returned instead.
+    `text` is a result of `one_line_per_block`. Both parts are empty if the text does not contain the anchor's words.
+    The text does not show where links are, so the words may be found at an earlier place than the link.
     """
     start = _find_words(text, anchor)
     if start < 0:
@@ -32,9 +32,9 @@ def _find_words(text: str, words: str) -> int:
     start = text.find(words) if words else -1
     while start >= 0:
         end = start + len(words)
-        begins = start == 0 or not (text[start - 1].isalnum() and words[0].isalnum())
-        ends = end == len(text) or not (text[end].isalnum() and words[-1].isalnum())
-        if begins and ends:
+        is_word_start = start == 0 or not (text[start - 1].isalnum() and words[0].isalnum())
+        is_word_end = end == len(text) or not (text[end].isalnum() and words[-1].isalnum())
+        if is_word_start and is_word_end:
             return start
         start = text.find(words, start + 1)
     return -1

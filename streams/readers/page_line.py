@@ -260,7 +260,7 @@ def _served_bytes(line: PageLine) -> bytes | None:
 
 
 def _parse_links(values: Any) -> list[SuppliedLink] | None:
-    """Return the links of a line with a text. Raise ContentError if they have another form."""
+    """Parse the field `links` of a line with a text. Raise ContentError if the field is invalid."""
     if not values:
         return None
     try:

@@ -6,7 +6,7 @@
             "Head": {"Title": "...", "Base": "...", "Link": [{"url": "...", "rel": "canonical"}]},
             "Links": [{"path": "A@/href", "url": "../x", "text": "..."}]}}}}}
 
-A page has links and a title, but neither a text nor a body.
+The pages of a WAT file have links and a title, but neither a text nor a body.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ _decode = msgspec.json.Decoder(_Metadata).decode
 def read_page(
     data: bytes, size: int, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
 ) -> Page | Rejected | None:
-    """Return the page of a record with `size` bytes; None if the record describes no response, such as a request."""
+    """Return the page that a record describes; None for other records, such as those of requests.
+
+    `size` is the size of the whole record, of which `data` may contain only the beginning.
+    """
     if size > len(data):
         return Rejected("too_big", too_big_detail(size, limits), origin, url)
     try:
@@ -122,7 +125,7 @@ def _links(page: _Html, url: str) -> list[SuppliedLink] | None:
 
 
 def _head_link(link: _Link) -> SuppliedLink | None:
-    """Return a canonical or alternate link; None for any other."""
+    """Return a canonical or alternate link; None for a link of a different kind."""
     relations = link.rel.lower().split()
     if "canonical" in relations:
         return SuppliedLink(link.url.strip(), kind=LinkKind.CANONICAL)

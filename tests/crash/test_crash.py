@@ -27,7 +27,7 @@ from state.families import Family
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
-from streams.forgetting import cancel_sweep, commit_removals, finish_cancelling, forget_url
+from streams.forgetting import cancel_sweep, commit_removals, finish_interrupted_removals, forget_url
 from streams.page import Page
 from streams.readers.dispatch import read
 from streams.urls import url_key
@@ -286,7 +286,7 @@ def kill_removals(
         assert start(removal.kind, folder, removal.target).end() == 0
     else:
         with Store(folder) as store:
-            commit_removals(finish_cancelling(store), store.write)
+            commit_removals(finish_interrupted_removals(store), store.write)
         finish_removal(folder, removal.kind, removal.target)  # needed if no kill came after the first commit
     with Store(folder) as store:
         assert list(check(store, postings_max=32)) == []

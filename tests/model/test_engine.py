@@ -36,7 +36,14 @@ from state.store import Store
 from state.sweeps import commit
 from state.view import View
 from streams import query
-from streams.forgetting import cancel_sweep, commit_removals, finish_cancelling, forget_document, forget_url, removal
+from streams.forgetting import (
+    cancel_sweep,
+    commit_removals,
+    finish_interrupted_removals,
+    forget_document,
+    forget_url,
+    removal,
+)
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 from streams.urls import host_prefix, url_key
@@ -266,7 +273,7 @@ class Engine(RuleBasedStateMachine):
         sweeps_left = {c.sweep for c in View(self.store).all_captures()}
         assert chosen.number not in sweeps_left
         self.reopen()
-        commit_removals(finish_cancelling(self.store), self.store.write)
+        commit_removals(finish_interrupted_removals(self.store), self.store.write)
 
     @rule(url=st.sampled_from([*URLS, *SPELLINGS]))
     def forget_a_url(self, url: str) -> None:

@@ -48,7 +48,7 @@ def test_a_list_without_a_capture_is_reported(sound: MemoryStore) -> None:
     other_key = link_list.encode_key(link_list.decode_key(key)[0], b"8 bytes.")
     changes.put(Family.LINK_LISTS, other_key, value)
     sound.write(changes)
-    assert problems(sound) == [Problem("link_lists", other_key.hex(), "no capture of the URL names this list")]
+    assert problems(sound) == [Problem("link_lists", other_key.hex(), "no capture of the URL refers to this list")]
 
 
 def test_a_missing_chunk_is_reported_by_its_lists(sound: MemoryStore) -> None:
@@ -60,7 +60,7 @@ def test_a_missing_chunk_is_reported_by_its_lists(sound: MemoryStore) -> None:
 def test_a_chunk_that_does_not_name_its_page_is_reported(sound: MemoryStore) -> None:
     (key, *_) = chunk_keys(sound, of_pages=True)
     reported = without(sound, Family.LINK_CHUNKS, key)
-    assert {problem.description for problem in reported} >= {f"chunk {key[:SHORT].hex()} does not name this page"}
+    assert {problem.description for problem in reported} >= {f"chunk {key[:SHORT].hex()} has no row for this page"}
 
 
 def test_a_chunk_without_pages_is_reported(sound: MemoryStore) -> None:
@@ -68,7 +68,7 @@ def test_a_chunk_without_pages_is_reported(sound: MemoryStore) -> None:
     changes.put(Family.LINK_CHUNKS, link_chunk.chunk_id(value), value)
     sound.write(changes)
     key = link_chunk.chunk_id(value).hex()
-    assert problems(sound) == [Problem("link_chunks", key, "no page has this chunk")]
+    assert problems(sound) == [Problem("link_chunks", key, "no page contains this chunk")]
 
 
 def test_changed_links_are_reported(sound: MemoryStore) -> None:
@@ -95,4 +95,6 @@ def test_an_entry_without_a_link_is_reported(sound: MemoryStore, prefix: bytes |
     changes = Changes()
     changes.put(Family.LINK_TARGETS, key)
     sound.write(changes)
-    assert problems(sound) == [Problem("link_targets", key.hex(), "no chunk has a link to this URL")]
+    assert problems(sound) == [
+        Problem("link_targets", key.hex(), "no chunk with this prefix links to a URL with this hash")
+    ]

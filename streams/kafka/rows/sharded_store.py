@@ -35,7 +35,8 @@ _KEYS_STARTING_WITH_DOCUMENT = frozenset(
     {Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS}
 )
 _KEYS_STARTING_WITH_URL = frozenset({Family.CAPTURES, Family.DECISIONS, Family.LINK_LISTS})  # URL key, NUL, rest
-_KEYS_ENDING_WITH_DOCUMENT = frozenset({Family.SAMPLES, Family.WORDS})  # prefix of its id, which determines the owner
+# These keys end with the prefix of a document id, which determines the owner.
+_KEYS_ENDING_WITH_DOCUMENT = frozenset({Family.SAMPLES, Family.WORDS})
 _SWEEP_TAG = b"s"  # the first byte of a sweep's key; rows with other keys contain counts of captures per host
 
 
@@ -136,7 +137,7 @@ class ShardedStore(QueryStore):
         queries = []
         for source, indexes in indexes_by_source.items():
             part_owners = [owners[index] for index in indexes]
-            needed_owners = set(part_owners)  # with None, all of the worker's partitions are needed
+            needed_owners = set(part_owners)  # if one is None, all of the worker's partitions are needed
             partitions = [n for n in self._partitions_by_source[source] if {n, None} & needed_owners]
             keys = [query.keys[index] for index in indexes]
             bytes_max = query.bytes_max // len(indexes_by_source)

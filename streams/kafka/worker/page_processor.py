@@ -17,10 +17,10 @@ cannot restore it. A page is therefore checked and written in one step, under th
 The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
 number, and Faust assigns both partitions to one worker. A page in any other partition of `pages` is always sketched.
 
-A page with a new document is never written in this way, even if the worker owns its URL, because it causes a message.
-If the worker stopped after it had sent this message but before it had written the capture, and the page's sweep was
-then cancelled, the page would be dropped when it is delivered again, and its document would remain. Messages in
-`captures`, however, are processed before a cancellation removes captures.
+A page with a new document is never written in this way, even if the worker owns its URL, because its document must be
+sent in a message. Suppose that the worker stopped after it had sent this message but before it had written the
+capture, and that the page's sweep was then cancelled. The page would be dropped when it is delivered again, and its
+document would remain. Messages in `captures`, however, are processed before a cancellation removes captures.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class PageProcessor:
         """
         self._membership_at_start = self.membership()
         await self.runner.refuse_newer(Topic.PAGES, batch)
-        # A page names its sweep. If the name was released by a cancellation and is used again, a worker that reads
-        # the sweep log late would take the page for one of the cancelled sweep, and drop it.
+        # A page names its sweep. If a cancellation released the name, and a new sweep has it now, a worker that reads
+        # the sweep log late would assign the page to the cancelled sweep, and drop it.
         await self.runner.sweep_log.catch_up()
         pages: list[tuple[page_messages.DecodedPage, Message]] = []
         for message in batch:
@@ -130,9 +130,9 @@ class PageProcessor:
         not_pages = 0
         with self.runner.metrics.time_batch(Topic.PAGES, len(batch)):
             for sweep, pages in by_sweep.items():
-                changed = await self._write_unchanged(sweep, pages)
-                results = await self._sketch(SketchTask(sweep, [page for page, _ in changed]))
-                for (_, partition), page_results in zip(changed, results, strict=True):
+                remaining = await self._write_unchanged(sweep, pages)
+                results = await self._sketch(SketchTask(sweep, [page for page, _ in remaining]))
+                for (_, partition), page_results in zip(remaining, results, strict=True):
                     to_send += [item for item in page_results if isinstance(item, SketchedPage)]
                     rejected = [item for item in page_results if isinstance(item, Rejected)]
                     dead_letters += [to_dead_letter(item, partition) for item in rejected]
@@ -191,11 +191,11 @@ class PageProcessor:
         return [page for index, page in enumerate(pages) if index not in written]
 
     async def _write(self, sweep: int, urls: Sequence[tuple[bytes, int]], choose: ChoosePages) -> set[int]:
-        """Write the pages that `choose` returns. Return their indexes.
+        """Write the pages that `choose` returns, and return their indexes.
 
-        `urls` contains each page's URL key and partition of `pages`. `choose` is called with the indexes of the pages
-        whose URL belongs to the partition with the same number, under its lock. Partitions that this worker does not
-        own, or that are recovering, are skipped.
+        `urls` contains, for each page, its URL key and its partition of the topic `pages`. Pages whose URL belongs to
+        a different partition are skipped, and so are partitions that this worker does not own or that are recovering.
+        `choose` is called with each remaining partition, under its lock, and with the indexes of its pages.
         """
         indexes_by_partition: defaultdict[int, list[int]] = defaultdict(list)
         for index, (key, number) in enumerate(urls):

@@ -1,11 +1,12 @@
 """Takes snapshots of the partitions that this worker owns, and restores partitions from snapshots.
 
-Without snapshots, a partition is recovered from its whole changelog. With snapshots in a shared folder, which all
-workers can read, the owner deletes the records before the older of the two snapshots that it keeps. If the newest
-snapshot is damaged, the older one and the remaining changelog are still complete.
+Without snapshots, a partition is recovered from its whole changelog. If all workers share the folder of the
+snapshots, the owner of a partition keeps two snapshots, and deletes the changelog records before the older one. Even
+if the newer snapshot is damaged, the older one and the remaining changelog are complete.
 
-Faust silently starts at the first remaining record if a partition's own offset is before it. Therefore, `prepare`
-compares both before each recovery, and `ensure_complete` again when Faust has read the start of the changelog.
+If records after a partition's own offset have been deleted, Faust silently skips them. Therefore, `prepare` compares
+this offset with the start of the changelog before each recovery, and `ensure_complete` compares it again when Faust
+has read that start.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from streams.settings import KafkaSettings
 
 POLL_SECONDS = 0.5
 RETRY_SECONDS = 60.0  # after a snapshot has failed, for example because the disk is full
-PAUSE_FACTOR = 9  # a pause after each snapshot, so that snapshots take at most a tenth of the time
-_SHARED_KEPT, _LOCAL_KEPT = 2, 1
+PAUSE_FACTOR = 9  # each snapshot is followed by a pause of this many times its duration
+_SHARED_SNAPSHOTS, _LOCAL_SNAPSHOTS = 2, 1  # per partition, if the folder is shared or not
 log = structlog.get_logger(__name__)
 
 
@@ -45,21 +46,21 @@ def check_folder(settings: KafkaSettings) -> None:
 
 
 class Snapshots:
-    """The snapshots of a worker's partitions."""
+    """Takes snapshots of a worker's partitions, removes old ones, and restores partitions."""
 
     def __init__(
         self, settings: KafkaSettings, partitions: OpenPartitions, changelog_range: ChangelogRange, metrics: Metrics
     ) -> None:
         self._partitions, self._range, self._metrics = partitions, changelog_range, metrics
-        self._records = settings.snapshot_records
+        self._records_per_snapshot = settings.snapshot_records
         self._is_shared = bool(settings.snapshot_folder)
         folder = Path(settings.snapshot_folder) if self._is_shared else partitions.folder / "snapshots"
         self._folder = folder / settings.prefix
         self._checkpoints, self._restored = partitions.folder / "checkpoints", partitions.folder / "restored"
         for temporary in (self._checkpoints, self._restored):
-            shutil.rmtree(temporary, ignore_errors=True)  # left by a kill
-        self._newest: dict[int, int] = {}  # the offset of the newest known snapshot, by partition
-        self._next_time = 0.0  # of the monotonic clock; no snapshot is taken before
+            shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
+        self._newest_offsets: dict[int, int] = {}  # the offset of the newest known snapshot, by partition
+        self._next_time = 0.0  # no snapshot is taken before this time of the monotonic clock
 
     def folder(self, number: int) -> Path:
         """Return the folder with the snapshots of a partition."""
@@ -86,20 +87,20 @@ class Snapshots:
 
     async def _is_due(self, number: int) -> bool:
         partition = self._partitions.recovered_partition(number)
-        if not self._records or partition is None or not partition.is_claimed:
+        if not self._records_per_snapshot or partition is None or not partition.is_claimed:
             return False
         offset = partition.offset
-        if offset - self._newest.get(number, -1) < self._records:
+        if offset - self._newest_offsets.get(number, -1) < self._records_per_snapshot:
             return False
         # The partition may have had another owner in the meantime.
         offsets = await asyncio.to_thread(snapshots.list_offsets, self.folder(number))
-        self._newest[number] = offsets[0] if offsets else -1
-        return offset - self._newest[number] >= self._records
+        self._newest_offsets[number] = offsets[0] if offsets else -1
+        return offset - self._newest_offsets[number] >= self._records_per_snapshot
 
     async def _take(self, number: int) -> bool:
-        """Take a snapshot, unless this worker has just lost the partition."""
+        """Take a snapshot and return True, or return False if this worker has just lost the partition."""
         checkpoint = self._checkpoints / str(number)
-        await asyncio.to_thread(_clear, checkpoint)
+        await asyncio.to_thread(_remove_folder, checkpoint)
         async with self._partitions.locks[number]:
             partition = self._partitions.recovered_partition(number)
             if partition is None or not partition.is_claimed:
@@ -110,29 +111,29 @@ class Snapshots:
             await asyncio.to_thread(snapshots.write, self.folder(number), checkpoint, snapshot)
         finally:
             await asyncio.to_thread(shutil.rmtree, checkpoint, ignore_errors=True)
-        self._newest[number] = snapshot.offset
+        self._newest_offsets[number] = snapshot.offset
         self._metrics.snapshots.inc()
         log.info("snapshot taken", partition=number, offset=snapshot.offset)
         return True
 
     async def _trim(self, number: int) -> None:
         """Remove old snapshots and, if all workers can read the remaining ones, the records before them."""
-        count = _SHARED_KEPT if self._is_shared else _LOCAL_KEPT
+        count = _SHARED_SNAPSHOTS if self._is_shared else _LOCAL_SNAPSHOTS
         offset = await asyncio.to_thread(snapshots.remove_old, self.folder(number), count)
         if self._is_shared and offset is not None:
             # The record at this offset remains, because Faust starts there and skips it.
             await self._range.trim(number, offset)
 
     async def prepare(self, numbers: Collection[int]) -> None:
-        """Open partitions, from snapshots if they lack deleted records or are far behind the newest snapshot.
+        """Open partitions. Restore those that lack deleted records or are far behind their newest snapshot.
 
-        Raise StateError if a partition lacks records that have been deleted, and no intact snapshot contains them.
+        Raise StateError if a partition lacks deleted records, and no intact snapshot contains them.
         """
         ranges = await self._range.read(numbers)
         for number in sorted(numbers):
             partition = self._partitions.by_number.get(number)
             if partition is not None and _is_complete(partition.offset, ranges[number].start):
-                continue  # without waiting for its lock, which a batch may hold
+                continue  # do not wait for the lock, which a batch may hold
             async with self._partitions.locks[number]:
                 await self._prepare(number)
 
@@ -140,13 +141,13 @@ class Snapshots:
         partition = self._partitions.open(number)
         own_offset, expected = partition.offset, Snapshot.of(partition, self._partitions.partition_count)
         tried: set[int] = set()
-        listed: list[int] | None = None
+        previous_offsets: list[int] | None = None
         while True:  # the owner may be replacing old snapshots and trimming the changelog
             offsets = await asyncio.to_thread(snapshots.list_offsets, self.folder(number))
             records = (await self._range.read([number]))[number]
             is_incomplete = not _is_complete(own_offset, records.start)
-            offset_min = own_offset + (1 if is_incomplete else max(1, self._records))
-            # A snapshot after the end is that of an earlier collection with the same prefix.
+            offset_min = own_offset + (1 if is_incomplete else max(1, self._records_per_snapshot))
+            # A snapshot whose offset is after the end belongs to an earlier collection with the same prefix.
             usable = [offset for offset in offsets if offset >= offset_min and offset in records]
             untried = [offset for offset in usable if offset not in tried]
             if untried:
@@ -155,9 +156,9 @@ class Snapshots:
                 tried.add(untried[0])
             elif not is_incomplete:
                 return
-            elif offsets == listed:
+            elif offsets == previous_offsets:
                 break
-            listed = offsets
+            previous_offsets = offsets
         raise StateError(
             f"the changelog of partition {number} starts at offset {records.start}, but the partition ends at"
             f" offset {own_offset}, and {self.folder(number)} has no intact snapshot that fills the gap",
@@ -174,7 +175,7 @@ class Snapshots:
         except StateError as error:
             self._metrics.snapshots_unusable.inc()
             log.warning("snapshot not used", partition=number, offset=offset, error=str(error))
-            await asyncio.to_thread(_clear, copy)
+            await asyncio.to_thread(_remove_folder, copy)
             return False
         self._partitions.close(number)
         target = self._partitions.path(number)
@@ -188,7 +189,7 @@ class Snapshots:
         return True
 
     def ensure_complete(self, number: int, start: int) -> None:
-        """End the process if records that an open partition lacks have been deleted since `prepare`."""
+        """End the process if an open partition lacks records that have been deleted since `prepare`."""
         partition: Partition | None = self._partitions.by_number.get(number)
         if partition is not None and not _is_complete(partition.offset, start):
             fields = {"partition": number, "offset": partition.offset, "start": start}
@@ -197,14 +198,14 @@ class Snapshots:
 
 
 def _is_complete(offset: int, start: int) -> bool:
-    """Return whether a partition with this offset lacks no record before the start of its changelog.
+    """Return whether a changelog that starts at `start` contains all records that a partition at `offset` needs.
 
-    Faust starts at the record at the partition's offset, so this record must exist, too.
+    Faust starts at the record at the partition's offset, so this record must exist too.
     """
     return start <= max(offset, 0)
 
 
-def _clear(folder: Path) -> None:
-    """Remove a folder, and create its parent."""
+def _remove_folder(folder: Path) -> None:
+    """Remove a folder, but make sure that its parent exists."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from streams.forgetting import (
     cancel_sweep,
     commit_removals,
     detachment,
-    finish_cancelling,
+    finish_interrupted_removals,
     forget_url,
     removal,
 )
@@ -130,7 +130,7 @@ def test_an_interrupted_command_is_finished(
         if resume == "same command":
             assert commit_removals(COMMANDS[name](store), store.write).captures > 0
         else:
-            commit_removals(finish_cancelling(store), store.write)
+            commit_removals(finish_interrupted_removals(store), store.write)
         assert facts(store) == expected[name]
         assert meta.url_to_forget(store) is None
 

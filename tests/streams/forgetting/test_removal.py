@@ -25,7 +25,7 @@ from streams.forgetting import (
     RemovalTotals,
     cancel_sweep,
     commit_removals,
-    finish_cancelling,
+    finish_interrupted_removals,
     forget_document,
     forget_url,
     removal,
@@ -209,7 +209,7 @@ class TestCancelling:
         assert [s.name for s in view.sweeps()] == ["one"]
         assert {c.sweep for c in view.all_captures()} == {1}
         assert is_sound(store)
-        commit_removals(finish_cancelling(store), store.write)
+        commit_removals(finish_interrupted_removals(store), store.write)
         after = rows_by_family(store)
         for family in before:
             if family is not Family.SWEEPS:

@@ -15,7 +15,7 @@ from state.families import Family
 from state.model import Decision
 from state.view import View
 from streams import forgetting
-from streams.decisions import gone, moved, record, removed
+from streams.decisions import compute_changes, gone, moved, removed
 from streams.errors import InputError
 from streams.find import Finder
 from streams.kafka.collection import collection as collection_module
@@ -122,8 +122,8 @@ def test_the_server_sends_decisions_to_their_owners(tmp_path: Path, monkeypatch:
         with_lag(worker)
         client = WorkerClient(worker.url, 20, "secret")
         decisions = [moved(URLS[0], NEW), gone(URLS[1]), removed(URLS[2])]
-        recorded = record(client.store(), decisions, now=7)
-        client.decide(recorded.changes)
+        result = compute_changes(client.store(), decisions, now=7)
+        client.decide(result.changes)
         producer: Any = worker.runner.producer
         assert sorted(producer.sent, key=lambda decision: decision.key) == [moved(URLS[0], NEW, 7), gone(URLS[1], 7)]
 

@@ -36,7 +36,7 @@ def test_a_valid_page_with_links_has_no_problem() -> None:
     [
         (msgspec.structs.replace(PAGE, links=LinkPayload([CHUNK[:-1]])), "not a chunk of links"),
         (msgspec.structs.replace(PAGE, links=LinkPayload([b"\x07"])), "not a chunk of links"),
-        (msgspec.structs.replace(PAGE, links=LinkPayload([CHUNK, CHUNK])), "names a different list of links"),
+        (msgspec.structs.replace(PAGE, links=LinkPayload([CHUNK, CHUNK])), "refers to a different list of links"),
         (
             msgspec.structs.replace(PAGE, capture=msgspec.structs.replace(CAPTURE, links=b"short")),
             "the capture cannot be encoded",
