@@ -104,7 +104,7 @@ class _CheckedState:
         keys = (key for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
         self._id_heads = np.fromiter((int.from_bytes(key[:8], "big") for key in keys), np.uint64)
         # A bucket that refused a document and later lost others is no longer full. A partition does not count deleted
-        # documents, so some may have been deleted.
+        # documents, so it is assumed to have deleted some.
         may_have_deleted = self.is_partition or meta.counters(store).get("documents_forgotten", 0) > 0
         self.full_buckets_may_have_shrunk = may_have_deleted and meta.smallest_full_bucket_size(store) is not None
 
@@ -200,9 +200,8 @@ class _Rule(NamedTuple):
     """The invariants of a family's rows. All functions except `decode` take a decoded row."""
 
     decode: Callable[[bytes, bytes], Any]
-    owner_keys: Callable[
-        [Any], Iterable[bytes]
-    ]  # the partition must own at least one of these keys, if there are any
+    # The partition must own at least one of these keys, if there are any.
+    owner_keys: Callable[[Any], Iterable[bytes]]
     documents: Callable[[Any], Iterable[bytes]]  # ids or prefixes of documents that must be stored
     # Called only if all `documents` are stored.
     further_problems: Callable[[_CheckedState, Any], Iterator[str]] | None = None

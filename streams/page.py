@@ -36,7 +36,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one fetch. Transfer and content encodings are removed, but the content is not yet parsed.
 
     The content is in `body` (bytes as served) or `text` (extracted by the crawler). Redirects, errors, revisits,
-    pages of which only metadata is known, and pages with a `content_error` have neither. The constructor raises
+    pages known only by their metadata, and pages with a `content_error` have neither. The constructor raises
     BadUrl if no `key` is given and none can be derived from `url`.
     """
 
@@ -52,7 +52,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     original_url: str | None = None  # only for a revisit: the URL of the capture that it repeats
     original_time: int | None = None  # the time of that capture (ms), if known
     title: str = ""
-    links: list[SuppliedLink] | None = None  # of a page without a body: None unless the crawler extracted links
+    links: list[SuppliedLink] | None = None  # the links that the crawler extracted; not used if the page has a body
     content_error: tuple[str, str] | None = None  # why the content cannot be used: reason and detail, as in Rejected
     origin: Origin = Origin("", 0)
 

@@ -116,7 +116,7 @@ def find(
     statuses: Counter[str] = Counter()
     with context.open_view() as (view, settings):
         if missing or from_file:
-            warm_up()  # only for many URLs: a few are answered sooner than the compiled functions are loaded
+            warm_up()  # only for many URLs: answering a few takes less time than loading the compiled functions
         counter = RowCounter(view.store)
         counted_view = View(counter.rows)
         finder = Finder(counted_view, _extend_scope(settings, scope))
@@ -231,8 +231,8 @@ def _describe_order(sweeps: list[Sweep]) -> str:
     if len(committed) > len(names):
         names.insert(0, f"{len(committed) - len(names):,} earlier ones")
     times = [sweep.newest_time for sweep in committed if sweep.newest_time]
-    is_other_order = any(later < earlier for earlier, later in pairwise(times))
-    note = "; their captures are in a different order, see `lostfound sweep list`" if is_other_order else ""
+    is_different_order = any(later < earlier for earlier, later in pairwise(times))
+    note = "; their captures are in a different order, see `lostfound sweep list`" if is_different_order else ""
     return f"sweeps in ingest order: {', '.join(names)}{note}"
 
 

@@ -243,9 +243,9 @@ def captures(context: Context, url: str, as_json: bool) -> Exit:
 
 
 def _known_url(view: View, settings: Settings, name: str) -> str:
-    """Return `name`, but for a URL that was never captured, the captured one that differs by tracking parameters.
+    """Return `name` or, if it was never captured, the captured URL that differs only by tracking parameters.
 
-    Print which URL is returned if it is not `name`.
+    Print a note if the two URLs differ.
     """
     from streams.tracking_parameters import known_key
     from streams.urls import url_key

@@ -85,31 +85,39 @@ class Engine:
         )
         if last_captures is None or commits_at_read != self.commits:
             last_captures = lookups.read_last_captures(self.store, capture.url_keys(pages))
-        captured = capture.capture(resolved, last_captures)
+        capture_result = capture.capture(resolved, last_captures)
         stored_chunks = lookups.read_stored_chunks(self.store, resolved, last_captures)
-        linked = link.link(resolved, last_captures, stored_chunks)
-        admission_rows = lookups.read_admission_rows(self.store, captured.sightings)
-        admit_changes, new_payloads = admit.admit(captured.sightings, *admission_rows)
-        probed = self._probe_buckets(new_payloads)
-        verified = self._verify_pairs(new_payloads, probed.pairs)
+        link_result = link.link(resolved, last_captures, stored_chunks)
+        admission_rows = lookups.read_admission_rows(self.store, capture_result.sightings)
+        admit_changes, new_payloads = admit.admit(capture_result.sightings, *admission_rows)
+        probe_result = self._probe_buckets(new_payloads)
+        verify_result = self._verify_pairs(new_payloads, probe_result.pairs)
         changes = Changes()
-        for operator_changes in (captured.changes, linked.changes, admit_changes, probed.changes, verified.changes):
+        for operator_changes in (
+            capture_result.changes,
+            link_result.changes,
+            admit_changes,
+            probe_result.changes,
+            verify_result.changes,
+        ):
             changes.update(operator_changes)
         new_ids = {payload.document for payload in new_payloads}
-        forest.join_all(self.store, verified.unions, changes, new_documents=new_ids)
-        self._count_hosts(sweep, captured, changes)
+        forest.join_all(self.store, verify_result.unions, changes, new_documents=new_ids)
+        self._count_hosts(sweep, capture_result, changes)
         report = BatchReport(
             pages=len(pages),
             new=len(new_ids),
-            copies=len(captured.sightings) - len(new_ids),
-            unchanged=captured.unchanged,
-            near_duplicates=_count_near_duplicates(new_payloads, verified),
+            copies=len(capture_result.sightings) - len(new_ids),
+            unchanged=capture_result.unchanged,
+            near_duplicates=_count_near_duplicates(new_payloads, verify_result),
             not_pages=not_pages,
             rejected=[*rejected, *unresolved],
         )
-        counters = self._updated_counters(report, new_payloads, captured, linked, probed, verified)
+        counters = self._updated_counters(
+            report, new_payloads, capture_result, link_result, probe_result, verify_result
+        )
         meta.put_counters(changes, counters)
-        if probed.postings_dropped:
+        if probe_result.postings_dropped:
             meta.put_full_bucket_size(changes, self.settings.limits.bucket_postings_max)
         return PreparedBatch(changes, report, counters)
 
@@ -159,10 +167,10 @@ class Engine:
             self._sketches.popitem(last=False)
         return sketches
 
-    def _count_hosts(self, sweep: Sweep, captured: capture.CaptureResult, changes: Changes) -> None:
+    def _count_hosts(self, sweep: Sweep, capture_result: capture.CaptureResult, changes: Changes) -> None:
         """Add the number of new captures per host to the counts of the sweep."""
-        captures_per_host = Counter(host_prefix(c.key) for c in captured.captures)
-        stored_rows = lookups.read_rows(self.store, Family.CAPTURES, captured.possibly_stored_keys)
+        captures_per_host = Counter(host_prefix(c.key) for c in capture_result.captures)
+        stored_rows = lookups.read_rows(self.store, Family.CAPTURES, capture_result.possibly_stored_keys)
         captures_per_host.subtract(host_prefix(key) for key in stored_rows)
         sweeps.add_captures_per_host(self.store, changes, sweep.number, captures_per_host)
 
@@ -170,10 +178,10 @@ class Engine:
         self,
         report: BatchReport,
         new_payloads: Sequence[DocumentPayload],
-        captured: capture.CaptureResult,
-        linked: link.LinkResult,
-        probed: ProbeResult,
-        verified: VerifyResult,
+        capture_result: capture.CaptureResult,
+        link_result: link.LinkResult,
+        probe_result: ProbeResult,
+        verify_result: VerifyResult,
     ) -> dict[str, int]:
         # A truncated text has exactly `tokens_max` tokens. Complete texts of this length are counted too.
         tokens_max = self.settings.limits.tokens_max
@@ -185,22 +193,22 @@ class Engine:
             near_duplicates=report.near_duplicates,
             not_pages=report.not_pages,
             rejected=len(report.rejected),
-            pairs_verified=verified.pairs_compared,
-            bucket_postings_max=probed.postings_dropped,
-            candidates_max=probed.candidates_dropped,
-            html_stripped=captured.stripped,
-            links_max=linked.dropped,
-            anchor_chars_max=linked.anchors_cut,
+            pairs_verified=verify_result.pairs_compared,
+            bucket_postings_max=probe_result.postings_dropped,
+            candidates_max=probe_result.candidates_dropped,
+            html_stripped=capture_result.stripped,
+            links_max=link_result.dropped,
+            anchor_chars_max=link_result.anchors_cut,
             tokens_max=sum(document_row.tokens(payload.row) >= tokens_max for payload in new_payloads),
         )
         return dict(totals)
 
 
-def _count_near_duplicates(new_payloads: Sequence[DocumentPayload], verified: VerifyResult) -> int:
+def _count_near_duplicates(new_payloads: Sequence[DocumentPayload], verify_result: VerifyResult) -> int:
     """Count the new documents that have an edge to an earlier document.
 
     Within a batch, earlier means earlier in the input, so the count does not depend on the batch size.
     """
     input_order = {payload.document: number for number, payload in enumerate(new_payloads)}
-    pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verified.changes.puts_of(Family.EDGES)]
+    pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verify_result.changes.puts_of(Family.EDGES)]
     return len({max(pair, key=lambda document: input_order.get(document, -1)) for pair in pairs})

@@ -11,12 +11,12 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     value: float | None = None
     detail: str | None = None
-    pages: int | None = None  # of links: the number of pages that have them
-    anchor: str | None = None  # of links: their text
+    pages: int | None = None  # if links are the evidence: the number of pages with such a link
+    anchor: str | None = None  # if links are the evidence: their anchor text
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """A URL with nearly the same document as a candidate, but in a tree that is not the page's."""
+    """A URL with nearly the same document as a candidate, but in a parallel tree, such as that of a version."""
 
     url: str
     host: str | None = None  # None: the candidate's host

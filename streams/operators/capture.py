@@ -72,7 +72,7 @@ def find_unchanged(
 
     An unchanged page needs no sketch: a state has one extractor and tokeniser, so the same bytes give the same
     document. A page older than the last capture is sketched anyway, because the state stores the earliest text.
-    A page that may have links, but whose last capture has none, is sketched again: perhaps links were not stored then.
+    A page that may have links, but whose last capture has none, is sketched again: links may not have been stored.
     A response that `policy` no longer accepts as a page is sketched again too.
     `last_captures` contains the last capture of each URL that has captures, by URL key.
     """

@@ -11,7 +11,7 @@ from state.model import Decision
 
 
 def row_keys(decisions: Iterable[Decision]) -> list[bytes]:
-    """Return the keys of the rows that `decide` needs, in order."""
+    """Return the sorted keys of the rows that `decide` needs."""
     return sorted({decision_row.encode_key(decision.key) for decision in decisions})
 
 

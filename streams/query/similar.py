@@ -151,13 +151,13 @@ def read_occurrences(view: View, rows: Sequence[DocumentRow], limit: int) -> lis
     histories: defaultdict[bytes, list[list[Capture]]] = defaultdict(list)  # by document
     keys = sorted(documents_at)
     for start in range(0, len(keys), _HISTORIES_PER_READ):
-        chunk = keys[start : start + _HISTORIES_PER_READ]
-        for key, captures in zip(chunk, view.histories(chunk), strict=True):
-            of_documents: dict[bytes, list[Capture]] = {}
+        batch = keys[start : start + _HISTORIES_PER_READ]
+        for key, captures in zip(batch, view.histories(batch), strict=True):
+            by_document: dict[bytes, list[Capture]] = {}
             for capture in captures:
                 if capture.document in documents_at[key]:
-                    of_documents.setdefault(capture.document, []).append(capture)
-            for document, matching in of_documents.items():
+                    by_document.setdefault(capture.document, []).append(capture)
+            for document, matching in by_document.items():
                 histories[document].append(matching)
     return [occurrences_in(view, row, histories[row.sketch.document]) for row in rows]
 

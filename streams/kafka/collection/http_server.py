@@ -322,7 +322,7 @@ def _with_authorization(handler: Handler, token: str, *, makes_changes: bool = F
 
 
 def _with_admission(handler: Handler, pool: RequestPool) -> Handler:
-    """Return a handler whose requests are in progress until their answers, which take memory, are sent."""
+    """Return a handler that keeps a request in progress until its answer, which takes memory, is sent."""
 
     async def admit_and_handle(request: web.Request) -> web.Response:
         with pool.admit():

@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 ProcessBatch = Callable[[list[Message]], Awaitable[None]]
 OPERATORS = ("sketch", "state")  # the groups of operators that a worker can run
 HEARTBEATS_PER_SESSION = 4
-METADATA_SECONDS_MAX = 10  # after this time, partitions that were added to `pages` are read
+METADATA_SECONDS_MAX = 10  # partitions added to `pages` are read after at most this time
 CHANGELOG_RECORDS_BUFFERED = 32  # per recovering partition; a record has at most `pack_bytes`
 
 
@@ -60,7 +60,7 @@ class App(faust.App):
         return not self.rebalancing and bool(self.tables.actives_ready)
 
     def membership(self) -> int | None:
-        """Return the generation of the consumer group in which this worker is a member, or None if it may not be."""
+        """Return the generation of the consumer group, or None if this worker may no longer be a member."""
         return self.consumer_generation_id if self.session.is_alive else None
 
     def waiting_messages(self) -> dict[str, int]:

@@ -20,8 +20,8 @@ markers that end transactions, the messages of aborted transactions, and message
 consumer therefore also commits its own position, once all messages before it are acknowledged: see
 `_filter_committable_offsets`. Otherwise, these offsets would count as waiting messages forever.
 
-If messages expire before they are read, aiokafka would move to the first remaining message without telling anyone. It
-is configured to raise an error instead: see `_skip_expired`.
+If messages expire before they are read, aiokafka would silently move to the first remaining message. It is configured
+to raise an error instead: see `_skip_expired`.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class Consumer(aiokafka.Consumer):
             return {}
 
     async def _skip_expired(self, positions: Mapping[TP, int]) -> None:
-        """Report messages that were deleted before they were read, and move on to the first remaining messages."""
+        """Report messages that were deleted before they were read, and seek to the first remaining messages."""
         earliest_offsets = await self.earliest_offsets(*positions)  # ends the process if they are of a changelog
         for tp, earliest_offset in earliest_offsets.items():
             if positions[tp] < earliest_offset:

@@ -106,19 +106,19 @@ def process_captures(partition: Partition, messages: Sequence[SketchedPage | Dec
             outcome.queue([page])
     last_captures = lookups.read_last_captures(store, capture.url_keys(own_pages))
     result = capture.capture(own_pages, last_captures)
-    linked = link.link(own_pages, last_captures, lookups.read_stored_chunks(store, own_pages, last_captures))
+    link_result = link.link(own_pages, last_captures, lookups.read_stored_chunks(store, own_pages, last_captures))
     outcome.queue(result.sightings)
     outcome.changes = result.changes
     stored_decisions = lookups.read_rows(store, Family.DECISIONS, decide.row_keys(decisions))
-    outcome.changes.update(linked.changes)
+    outcome.changes.update(link_result.changes)
     outcome.changes.update(decide.decide(decisions, stored_decisions))
     outcome.rejected += unresolved
     outcome.counts.update(
         captures=len(result.captures),
         unchanged=result.unchanged,
         html_stripped=result.stripped,
-        links_dropped=linked.dropped,
-        anchors_cut=linked.anchors_cut,
+        links_dropped=link_result.dropped,
+        anchors_cut=link_result.anchors_cut,
         decisions=len(decisions),
     )
     return outcome
@@ -175,15 +175,15 @@ def _verify_candidates(
         for prefix, stored in zip(prefixes, store.rows_under(Family.DOCUMENTS, prefixes), strict=True)
     }
     pairs = [CandidatePair(request.document, request.prefix, collisions=0) for request in requests]
-    verified = verify.verify(pairs, sketches, candidates, context.settings.policy.threshold)
-    outcome.queue(verified.unions)
-    outcome.changes.update(verified.changes)
-    outcome.counts.update(pairs_verified=verified.pairs_compared, edges=len(verified.changes.puts_of(Family.EDGES)))
-    if verified.near_pairs is None or not context.writes_results(Topic.NEAR_DUPLICATES):
+    result = verify.verify(pairs, sketches, candidates, context.settings.policy.threshold)
+    outcome.queue(result.unions)
+    outcome.changes.update(result.changes)
+    outcome.counts.update(pairs_verified=result.pairs_compared, edges=len(result.changes.puts_of(Family.EDGES)))
+    if result.near_pairs is None or not context.writes_results(Topic.NEAR_DUPLICATES):
         return []
-    pages = {request.document: Location(request.key, request.time) for request in requests}
-    closest = verify.find_closest(verified.near_pairs, pages)
-    return [Match(document, pages[document], *match) for document, match in closest.items()]
+    locations = {request.document: Location(request.key, request.time) for request in requests}
+    closest = verify.find_closest(result.near_pairs, locations)
+    return [Match(document, locations[document], *match) for document, match in closest.items()]
 
 
 def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context: Context) -> Outcome:
@@ -191,20 +191,20 @@ def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context
     outcome = Outcome(context)
     limits = context.settings.limits
     batch = probe.group_buckets(probes, context.bucket_bytes)
-    probed = probe.probe(
+    result = probe.probe(
         batch,
         partition.store.get_many(Family.BANDS, batch.keys),
         postings_max=limits.bucket_postings_max,
         candidates_max=context.candidates_max,
     )
-    outcome.queue(probed.pairs)
-    outcome.changes = probed.changes
-    if probed.postings_dropped:
+    outcome.queue(result.pairs)
+    outcome.changes = result.changes
+    if result.postings_dropped:
         meta.put_full_bucket_size(outcome.changes, limits.bucket_postings_max)
     outcome.counts.update(
-        pairs=len(probed.pairs),
-        bucket_postings_dropped=probed.postings_dropped,
-        candidates_dropped=probed.candidates_dropped,
+        pairs=len(result.pairs),
+        bucket_postings_dropped=result.postings_dropped,
+        candidates_dropped=result.candidates_dropped,
     )
     return outcome
 
