@@ -1,0 +1,222 @@
+"""Decide whether pairs of directories are replicas, by comparing documents at the same paths below them.
+
+The pages of each child directory form a group. Pages directly in the directory, and child directories with a single
+page, form one more group. Of each child, up to `paths_max` paths that occur below both directories are compared.
+A group is
+
+    good      if at least GOOD_MIN of its compared documents resemble each other
+    unknown   if none could be compared, or if all its paths may be missing from a crawl by chance, considering how
+              many paths of the other groups are missing
+    bad       otherwise
+
+Two directories are replicas if AGREEMENT_MIN of the compared documents resemble each other, weighted by the number of
+common paths, and if good groups contain COVERAGE_MIN of the pages of both directories, not counting unknown groups.
+COMMON_MIN of the pages of both directories must be common. Copies may have fewer common pages, because pages can be
+missing from a crawl: COPIES_COMMON_MIN is enough if half of the documents are nearly the same.
+"""
+
+from __future__ import annotations
+
+from streams.analyses.resemblance import create_comparisons
+from streams.analyses.sql_engine import SqlEngine
+
+RESEMBLANCE_MIN = 0.5
+GOOD_MIN = 0.5
+AGREEMENT_MIN = 0.8
+COVERAGE_MIN = 0.8
+COMMON_MIN = 0.75
+COPIES_COMMON_MIN = 0.3  # if half of the pages are missing from each directory, .5 of the others are common
+COPIES_RESEMBLANCE_MIN = 0.9
+COPIES_MIN = 0.8  # share of the compared documents with COPIES_RESEMBLANCE_MIN
+MISSING_MIN = 0.01  # smallest probability with which a whole group is missing by chance
+EVIDENCE_MIN = 3  # different clusters of documents that resemble each other
+
+
+# The paths with a page below both directories of a pair. A path does not count if one of its pages has a text that
+# is repeated on its host, such as a soft 404, and the other page is not in the same cluster.
+COMMON_PATHS = """
+    SELECT m.pair, m.child, pages_a.page, pages_a.cluster, pages_a.document AS a, pages_b.document AS b,
+           pages_a.evidence * pages_b.evidence AS evidence
+    FROM (
+        SELECT frontier.pair, members_a.child, members_a.directory AS a, members_b.directory AS b
+        FROM frontier
+        JOIN members AS members_a ON members_a.root = frontier.a
+        JOIN members AS members_b ON members_b.root = frontier.b AND members_b.relative = members_a.relative
+    ) AS m
+    JOIN tree_pages AS pages_a ON pages_a.directory = m.a
+    JOIN tree_pages AS pages_b ON pages_b.directory = m.b AND pages_b.name = pages_a.name
+    WHERE pages_a.cluster = pages_b.cluster OR pages_a.evidence * pages_b.evidence = 1
+"""
+
+
+def compare_directories(engine: SqlEngine, paths_max: int) -> None:
+    """Create `verdicts` and `children` for the pairs of directories in the table `frontier(pair, a, b)`.
+
+    verdicts(pair, a, b, pages_a, pages_b, common, replica): `replica` is 1 or 0.
+    children(pair, child, common): the names of child directories of a and b with common paths.
+    """
+    create_members(engine)
+    _create_samples(engine, paths_max)
+    _create_agreements(engine)
+    _create_children(engine)
+    _create_verdicts(engine)
+    engine.drop("members", "child_pages", "samples", "agreements", "groups")
+
+
+def create_members(engine: SqlEngine) -> None:
+    """Create `members(root, directory, relative, child)`: the directories below those of the frontier.
+
+    Create `child_pages(root, child, pages)` too. `child` is the first segment of `relative`, which is empty for the
+    root itself. Directories in a root's own copies of itself are left out.
+    """
+    engine.create(
+        "members",
+        """
+        SELECT root, directory, relative, substring(relative, 1, instr(relative, '/')) AS child, pages
+        FROM (
+            SELECT roots.root, members.directory, members.pages,
+                   substring(members.prefix, length(root_directories.prefix) + 1) AS relative
+            FROM (SELECT a AS root FROM frontier UNION SELECT b AS root FROM frontier) AS roots
+            JOIN directories AS root_directories ON root_directories.directory = roots.root
+            JOIN ancestors ON ancestors.ancestor = roots.root
+            JOIN directories AS members ON members.directory = ancestors.directory
+            LEFT JOIN own_copies ON own_copies.root = roots.root AND own_copies.directory = members.directory
+            WHERE own_copies.root IS NULL AND members.pages > 0
+        ) AS relative_members
+        """,
+    )
+    engine.create(
+        "child_pages", "SELECT root, child, CAST(sum(pages) AS BIGINT) AS pages FROM members GROUP BY root, child"
+    )
+
+
+def _create_samples(engine: SqlEngine, paths_max: int) -> None:
+    """Create `samples`: up to `paths_max` common paths per pair and child, with their documents on both sides."""
+    engine.create(
+        "samples",
+        f"""
+        SELECT pair, child, common, evidence, cluster, a, b
+        FROM (
+            SELECT pair, child, evidence, cluster, a, b,
+                   row_number() OVER (PARTITION BY pair, child ORDER BY evidence DESC, page) AS position,
+                   count(*) OVER (PARTITION BY pair, child) AS common
+            FROM (
+                {COMMON_PATHS}
+            ) AS common_paths
+        ) AS ordered
+        WHERE position <= {paths_max}
+        """,
+    )
+
+
+def _create_agreements(engine: SqlEngine) -> None:
+    """Create `agreements`: per pair and child, how many documents were compared, and how many resemble each other."""
+    engine.create("document_pairs", "SELECT DISTINCT a, b FROM samples WHERE evidence = 1 AND a <> b")
+    create_comparisons(engine, "document_pairs", "compared_documents")
+    engine.create(
+        "compared_samples",
+        f"""
+        SELECT samples.pair, samples.child, samples.common, samples.evidence, samples.cluster,
+               CASE WHEN samples.evidence = 0 THEN 0
+                    WHEN samples.a = samples.b OR compared.resemblance >= {RESEMBLANCE_MIN} THEN 1
+                    ELSE 0 END AS agrees,
+               CASE WHEN samples.evidence = 0 THEN 0
+                    WHEN samples.a = samples.b OR compared.resemblance >= {COPIES_RESEMBLANCE_MIN} THEN 1
+                    ELSE 0 END AS is_copy
+        FROM samples
+        LEFT JOIN compared_documents AS compared ON compared.a = samples.a AND compared.b = samples.b
+        """,
+    )
+    engine.create(
+        "agreements",
+        """
+        SELECT pair, child, max(common) AS common, sum(evidence) AS compared, sum(agrees) AS agreed,
+               sum(is_copy) AS copies
+        FROM compared_samples GROUP BY pair, child
+        """,
+    )
+    engine.create(
+        "pair_evidence",
+        "SELECT pair, count(DISTINCT cluster) AS clusters FROM compared_samples WHERE agrees = 1 GROUP BY pair",
+    )
+    engine.drop("document_pairs", "compared_documents", "compared_samples")
+
+
+def _create_children(engine: SqlEngine) -> None:
+    """Create `children` with the figures of all children, and `groups`, which unites children with a single page."""
+    engine.create(
+        "children",
+        """
+        SELECT pair, child, max(a) AS a, max(b) AS b, max(common) AS common, max(compared) AS compared,
+               max(agreed) AS agreed, max(copies) AS copies
+        FROM (
+            SELECT pair, child, pages AS a, 0 AS b, 0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
+            FROM frontier JOIN child_pages ON child_pages.root = frontier.a
+            UNION ALL
+            SELECT pair, child, 0 AS a, pages AS b, 0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
+            FROM frontier JOIN child_pages ON child_pages.root = frontier.b
+            UNION ALL
+            SELECT pair, child, 0 AS a, 0 AS b, common, compared, agreed, copies FROM agreements
+        ) AS figures
+        GROUP BY pair, child
+        """,
+    )
+    engine.create(
+        "groups",
+        """
+        SELECT pair, sum(a) AS a, sum(b) AS b, sum(common) AS common, sum(compared) AS compared,
+               sum(agreed) AS agreed, sum(copies) AS copies
+        FROM (
+            SELECT *, CASE WHEN greatest(a, b) <= 1 THEN '' ELSE child END AS group_name FROM children
+        ) AS named
+        GROUP BY pair, group_name
+        """,
+    )
+
+
+def _create_verdicts(engine: SqlEngine) -> None:
+    engine.create(
+        "present_shares",
+        """
+        SELECT pair, 1.0 * sum(common) / sum(a) AS a, 1.0 * sum(common) / sum(b) AS b
+        FROM groups WHERE common > 0 GROUP BY pair
+        """,
+    )
+    engine.create(
+        "judged_groups",
+        f"""
+        SELECT g.*,
+               CASE WHEN g.compared > 0 THEN CASE WHEN g.agreed >= {GOOD_MIN} * g.compared THEN 'good' ELSE 'bad' END
+                    WHEN g.common > 0 THEN 'unknown'
+                    WHEN power(1 - s.a, g.a) >= {MISSING_MIN} AND power(1 - s.b, g.b) >= {MISSING_MIN} THEN 'unknown'
+                    ELSE 'bad' END AS verdict
+        FROM groups AS g JOIN present_shares AS s ON s.pair = g.pair
+        """,
+    )
+    engine.create(
+        "verdicts",
+        f"""
+        SELECT f.pair, f.a, f.b, v.pages_a, v.pages_b, v.common,
+               CASE WHEN v.agreed >= {AGREEMENT_MIN} * v.weight AND v.weight > 0
+                     AND v.good_a >= {COVERAGE_MIN} * v.known_a AND v.good_b >= {COVERAGE_MIN} * v.known_b
+                     AND v.agreed >= greatest(v.pages_a, v.pages_b)
+                                     * CASE WHEN v.copies >= {COPIES_MIN} * v.weight THEN {COPIES_COMMON_MIN}
+                                            ELSE {COMMON_MIN} END
+                     AND e.clusters >= {EVIDENCE_MIN}
+                    THEN 1 ELSE 0 END AS replica
+        FROM (
+            SELECT pair, sum(a) AS pages_a, sum(b) AS pages_b, sum(common) AS common,
+                   sum(CASE WHEN compared > 0 THEN 1.0 * common * agreed / compared ELSE 0 END) AS agreed,
+                   sum(CASE WHEN compared > 0 THEN 1.0 * common * copies / compared ELSE 0 END) AS copies,
+                   sum(CASE WHEN compared > 0 THEN common ELSE 0 END) AS weight,
+                   sum(CASE WHEN verdict = 'good' THEN a ELSE 0 END) AS good_a,
+                   sum(CASE WHEN verdict = 'good' THEN b ELSE 0 END) AS good_b,
+                   sum(CASE WHEN verdict <> 'unknown' THEN a ELSE 0 END) AS known_a,
+                   sum(CASE WHEN verdict <> 'unknown' THEN b ELSE 0 END) AS known_b
+            FROM judged_groups GROUP BY pair
+        ) AS v
+        JOIN frontier AS f ON f.pair = v.pair
+        JOIN pair_evidence AS e ON e.pair = v.pair
+        """,
+    )
+    engine.drop("present_shares", "judged_groups", "pair_evidence")
