@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -60,10 +60,6 @@ class AcceptedPage(NamedTuple):
 
     page: Page
     partition: int
-
-
-ChoosePages = Callable[[Partition, Sequence[int]], dict[int, SketchedPage]]
-"""Receives a partition and indexes of pages. Returns the pages to write there, by index."""
 
 
 class PageProcessor:
@@ -126,19 +122,19 @@ class PageProcessor:
             else:
                 sweep, timed_page = accepted
                 by_sweep[sweep].append(AcceptedPage(timed_page, message.partition))
-        to_send: list[SketchedPage] = []
+        sketched: list[SketchedPage] = []
         not_pages = 0
         with self.runner.metrics.time_batch(Topic.PAGES, len(batch)):
             for sweep, pages in by_sweep.items():
                 remaining = await self._write_unchanged(sweep, pages)
                 results = await self._sketch(SketchTask(sweep, [page for page, _ in remaining]))
                 for (_, partition), page_results in zip(remaining, results, strict=True):
-                    to_send += [item for item in page_results if isinstance(item, SketchedPage)]
+                    sketched += [item for item in page_results if isinstance(item, SketchedPage)]
                     rejected = [item for item in page_results if isinstance(item, Rejected)]
                     dead_letters += [to_dead_letter(item, partition) for item in rejected]
                     not_pages += sum(isinstance(item, NotAPage) for item in page_results)
         outcome = Outcome(self.runner.context)
-        outcome.queue(to_send)
+        outcome.queue(sketched)
         await self.runner.send(outcome, dead_letters)
         self.runner.metrics.add_counts({"pages": len(batch), "not_pages": not_pages})
 
@@ -178,44 +174,32 @@ class PageProcessor:
 
     async def _write_unchanged(self, sweep: int, pages: Sequence[AcceptedPage]) -> list[AcceptedPage]:
         """Write the captures of unchanged pages (see the module docstring). Return the other pages in order."""
-
-        def find_captures(partition: Partition, indexes: Sequence[int]) -> dict[int, SketchedPage]:
-            own_pages = [pages[index].page for index in indexes]
-            last_captures = lookups.read_last_captures(partition.store, sorted({page.key for page in own_pages}))
-            captures = find_unchanged(own_pages, last_captures, sweep, self.runner.settings.policy)
-            captures_by_index = zip(indexes, captures, strict=True)
-            return {index: capture for index, capture in captures_by_index if capture is not None}
-
-        written = await self._write(sweep, [(page.key, partition) for page, partition in pages], find_captures)
-        self.runner.metrics.add_counts({"pages_not_sketched": len(written)})
-        return [page for index, page in enumerate(pages) if index not in written]
-
-    async def _write(self, sweep: int, urls: Sequence[tuple[bytes, int]], choose: ChoosePages) -> set[int]:
-        """Write the pages that `choose` returns, and return their indexes.
-
-        `urls` contains, for each page, its URL key and its partition of the topic `pages`. Pages whose URL belongs to
-        a different partition are skipped, and so are partitions that this worker does not own or that are recovering.
-        `choose` is called with each remaining partition, under its lock, and with the indexes of its pages.
-        """
+        partitions, partition_count = self.runner.partitions, self.runner.context.partition_count
         indexes_by_partition: defaultdict[int, list[int]] = defaultdict(list)
-        for index, (key, number) in enumerate(urls):
-            if partition_of(key, self.runner.context.partition_count) == number:
+        for index, (page, number) in enumerate(pages):
+            if partition_of(page.key, partition_count) == number:
                 indexes_by_partition[number].append(index)
-
-        async def write_partition(number: int, indexes: Sequence[int]) -> set[int]:
-            partitions = self.runner.partitions
+        written: set[int] = set()
+        for number, indexes in indexes_by_partition.items():
             async with partitions.locks[number]:
                 partition = partitions.recovered_partition(number)
                 if partition is None or not self._accepts_pages(sweep):
-                    return set()
+                    continue
                 await self.runner.claim(partition)
-                if chosen := choose(partition, indexes):
-                    outcome = process_captures(partition, list(chosen.values()), self.runner.context)
+                unchanged = self._find_unchanged(partition, sweep, {index: pages[index].page for index in indexes})
+                if unchanged:
+                    outcome = process_captures(partition, list(unchanged.values()), self.runner.context)
+                    outcome.counts["pages_not_sketched"] = len(unchanged)
                     await self.runner.commit(partition, outcome)
-                return set(chosen)
+                    written |= unchanged.keys()
+        return [page for index, page in enumerate(pages) if index not in written]
 
-        written = await asyncio.gather(*(write_partition(*item) for item in indexes_by_partition.items()))
-        return set().union(*written)
+    def _find_unchanged(self, partition: Partition, sweep: int, pages: Mapping[int, Page]) -> dict[int, SketchedPage]:
+        """Return the captures of the pages that have not changed, by index."""
+        own_pages = list(pages.values())
+        last_captures = lookups.read_last_captures(partition.store, sorted({page.key for page in own_pages}))
+        captures = find_unchanged(own_pages, last_captures, sweep, self.runner.settings.policy)
+        return {index: capture for index, capture in zip(pages, captures, strict=True) if capture is not None}
 
     async def _sketch(self, task: SketchTask) -> SketchResults:
         if not task.pages:
