@@ -56,11 +56,6 @@ class Family(StrEnum):
     ANALYSES = "analyses"
 
 
-# A state lacks these families if only earlier versions have written to it. Readers treat them as empty.
-LATER_FAMILIES = frozenset(
-    {Family.DECISIONS, Family.LINK_LISTS, Family.LINK_CHUNKS, Family.LINK_TARGETS, Family.ANALYSES}
-)
-
 Limit = Annotated[int, Meta(ge=1, le=1 << 20)]
 
 

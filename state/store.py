@@ -20,7 +20,7 @@ import rocksdict as rocks
 from state import between_commits, file_copy, inventory, prefix_index, wal
 from state.changes import Changes
 from state.errors import DiskFull, StateError, StateMissing, is_disk_full
-from state.families import LATER_FAMILIES, STORAGE, Family, Storage, StoreLimits
+from state.families import STORAGE, Family, Storage, StoreLimits
 from state.reader_folder import ReaderFolder
 from state.rocksdb_errors import damaged_log_error, damaged_manifest_error, is_log_damage, open_error, state_error
 from state.rows import ROW_OVERHEAD_BYTES, Row
@@ -76,7 +76,6 @@ class Store:
         cache_mib = limits.cache_mib + (0 if writable else limits.write_buffers_mib // 2)
         self._memory = memory or MemoryBudget(msgspec.structs.replace(limits, cache_mib=cache_mib))
         self._cache = self._memory.cache
-        self._absent_families: frozenset[Family] = frozenset()
         self._open()
 
     def _open(self) -> None:
@@ -113,10 +112,8 @@ class Store:
             raise open_error(path, error) from error
         if writable:
             inventory.remove(path)
-        # The default column family of RocksDB has no rows.
-        names = {family: "default" if family in self._absent_families else family.value for family in Family}
-        self._families = {family: self._db.get_column_family(name) for family, name in names.items()}
-        self._handles = {family: self._db.get_column_family_handle(name) for family, name in names.items()}
+        self._families = {family: self._db.get_column_family(family.value) for family in Family}
+        self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
         self._prefix_index: Any = self._db.get_column_family(prefix_index.COLUMN_FAMILY)
         self._prefix_index_handle: Any = self._db.get_column_family_handle(prefix_index.COLUMN_FAMILY)
         prefix_filtered_families = [
@@ -148,8 +145,6 @@ class Store:
         if reader_folder is None:
             access = rocks.AccessType.read_write()
             return rocks.Rdict(str(folder), options, column_families=family_options, access_type=access)
-        self._absent_families = _absent_families(folder)
-        family_options = {name: opts for name, opts in family_options.items() if name not in self._absent_families}
         access = rocks.AccessType.read_only(False)  # do not fail if logs exist
         options.set_db_log_dir(str(reader_folder.path))
         reader_folder.remove_links()
@@ -432,15 +427,6 @@ def _check_logs(folder: Path, *, verify_checksums: bool = False) -> None:
         raise damaged_log_error(damage.file, damage.intact_bytes)
     if damage := wal.find_manifest_damage(folder):
         raise damaged_manifest_error(damage.file, damage.intact_bytes)
-
-
-def _absent_families(folder: Path) -> frozenset[Family]:
-    """Return the families that were added by later versions than those that have written to a state."""
-    try:
-        names = set(rocks.Rdict.list_cf(str(folder)))
-    except Exception:  # noqa: BLE001 - an error that opening the state reports too, and translates
-        return frozenset()
-    return LATER_FAMILIES - names
 
 
 def _sum_property(column_families: list[Any], name: str) -> int:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import rocksdict
 
-from state import inventory, wal
+from state import wal
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
-from state.families import LATER_FAMILIES, STORAGE, Family, StoreLimits
+from state.families import STORAGE, Family, StoreLimits
 from state.store import Store
 from tests.memory import MemoryStore
 
@@ -393,24 +393,10 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.g
     assert touched_bytes < 10 << 20
 
 
-@pytest.mark.parametrize("family", sorted(LATER_FAMILIES))
-def test_a_reader_of_an_earlier_versions_state_finds_no_rows_in_later_families(
-    tmp_path: Path, family: Family
+def test_a_reader_refuses_a_database_without_the_column_families(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store(tmp_path, SMALL) as store:
-        put(store, Family.META, a=b"1")
-    inventory.remove(tmp_path)
-    names = rocksdict.Rdict.list_cf(str(tmp_path))
-    options = {name: rocksdict.Options(raw_mode=True) for name in names}
-    database = rocksdict.Rdict(str(tmp_path), rocksdict.Options(raw_mode=True), column_families=options)
-    database.drop_column_family(family.value)
-    database.close()
-    with Store(tmp_path, SMALL, writable=False) as reader:
-        assert reader.get(Family.META, b"a") == b"1"
-        assert reader.get(family, b"a") is None
-        assert (list(reader.scan(family)), reader.rows_under(family, [b""])) == ([], [[]])
-        assert (reader.estimated_keys(family), reader.bytes_on_disk(family)) == (0, 0)
-        with Store(tmp_path, SMALL) as writer:
-            put(writer, family, a=b"2")
-        reader.catch_up()
-        assert reader.get(family, b"a") == b"2"
+    monkeypatch.setattr("state.between_commits._CREATION_SECONDS_MAX", 0.1)
+    rocksdict.Rdict(str(tmp_path), rocksdict.Options(raw_mode=True)).close()
+    with pytest.raises(StateError, match="is not a lostfound state: it has different column families"):
+        Store(tmp_path, SMALL, writable=False)
