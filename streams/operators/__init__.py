@@ -9,6 +9,7 @@ changes and outputs. No operator reads a clock, a disk or a broker.
     sketch    none               none                          the capture and the document's payload
     resolve   URL of original    captures of this URL          the page, with the document of the original
     capture   URL                last capture of the URL       a sighting, if the URL's document changed
+    link      URL                stored chunks of links        none
     admit     document           document, location, text      the document's buckets, if it is new
     probe     bucket             postings of the bucket        candidate pairs
     gather    document           document                      requests to verify the best candidates
@@ -16,7 +17,8 @@ changes and outputs. No operator reads a clock, a disk or a broker.
     join      larger document    its parent and members        the next union, or a member transfer
     decide    URL                decision about the URL        none
 
-`decide` processes editors' decisions, which are not part of a page.
+`link` runs in the same batch as `capture` and writes the links of the page. `decide` processes editors' decisions,
+which are not part of a page.
 
 A *revisit* is a page without content: the crawler recorded that it repeats an earlier capture, its *original*.
 

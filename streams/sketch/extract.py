@@ -83,7 +83,7 @@ def extract(
 
 
 def extract_supplied_links(page: Page, link_extractor: LinkExtractor | None) -> LinkPayload | None:
-    """Return the links that the crawler extracted, or None if there are none or if links are not stored."""
+    """Return the links that the crawler extracted, or None if it supplied no links or links are not stored."""
     if link_extractor is None or not page.links:
         return None
     return link_extractor.from_links(page.links, page.url, page.key)

@@ -31,10 +31,7 @@ A, AREA, LINK, BASE = 0, 1, 2, 3  # the elements that contain links, numbered as
 IN_NAVIGATION = 4  # added to the number of an element inside <nav>, <footer> or <aside>
 LINKS_PER_CHUNK = 16  # on average
 _CHUNK_LINKS_MAX = 64
-_TAG_CACHE_SIZE, _TAG_CACHE_MARKUP_MAX = (
-    65_536,
-    512,
-)  # tags, and bytes of a tag; a page may have arbitrarily long tags
+_TAG_CACHE_SIZE, _TAG_CACHE_MARKUP_MAX = 65_536, 512  # tags, and bytes of a tag; a page may have long tags
 _CHUNK_CACHE_BYTES = 16 << 20
 _URL_CACHE_SIZE = 16_384
 _SCRIPT_CHARS_MAX = 4_096  # a longer page is shown to readers, so its scripts are not searched for a redirect
