@@ -1,0 +1,77 @@
+"""Stage I: propose pairs of hosts that share features of their samples.
+
+The features are a path together with the cluster of its document, and a path alone. A pair needs one of the former or
+three of the latter.
+"""
+
+from __future__ import annotations
+
+from streams.analyses.sql_engine import SqlEngine
+
+SHARED_PATHS_MIN = 3
+CHAIN_NEIGHBOURS = 2  # following hosts to which a host is connected if a feature is on many hosts
+
+
+def create_pairs(engine: SqlEngine, sample: str, table: str, feature_hosts_max: int) -> None:
+    """Create `table` with the proposed pairs (a, b), a < b, from a table with the columns host, path and cluster.
+
+    Any sample serves if equal paths of two hosts are likely to be in both of their samples.
+    """
+    engine.create(
+        "mirror_features",
+        f"""
+        SELECT host, path, cluster, 1 AS has_cluster FROM {sample} WHERE cluster IS NOT NULL
+        UNION ALL
+        SELECT host, path, CAST(0 AS BIGINT) AS cluster, 0 AS has_cluster FROM {sample}
+        """,
+    )
+    create_shared_features(
+        engine, "mirror_features", "path, cluster, has_cluster", "mirror_shared", feature_hosts_max
+    )
+    engine.create(
+        table,
+        f"""
+        SELECT a, b FROM mirror_shared GROUP BY a, b
+        HAVING sum(has_cluster) >= 1 OR sum(1 - has_cluster) >= {SHARED_PATHS_MIN}
+        """,
+    )
+    engine.drop("mirror_features", "mirror_shared")
+
+
+def create_shared_features(engine: SqlEngine, features: str, columns: str, table: str, hosts_max: int) -> None:
+    """Create `table` with a row (a, b, COLUMNS) for each feature that the hosts a < b share.
+
+    A feature of more than `hosts_max` hosts would yield too many pairs, but a mirror with many copies has no other
+    features. Its hosts are therefore chained: each is paired with the next ones in the order of their hashes. Because
+    all features use the same order, the copies of a mirror are connected by few pairs.
+    """
+    names = columns.split(", ")
+    equal = " AND ".join(f"x.{name} = y.{name}" for name in names)
+    selected = ", ".join(f"x.{name}" for name in names)
+    engine.create(
+        "feature_hosts",
+        f"""
+        SELECT host, {columns}, row_number() OVER (PARTITION BY {columns} ORDER BY host) AS position,
+               count(*) OVER (PARTITION BY {columns}) AS hosts
+        FROM {features}
+        """,
+    )
+    chains = [
+        f"""
+        UNION ALL
+        SELECT x.host AS a, y.host AS b, {selected} FROM (SELECT * FROM feature_hosts WHERE hosts > {hosts_max}) AS x
+        JOIN feature_hosts AS y ON {equal} AND y.position = x.position + {distance}
+        """
+        for distance in range(1, CHAIN_NEIGHBOURS + 1)
+    ]
+    engine.create(
+        table,
+        f"""
+        SELECT x.host AS a, y.host AS b, {selected}
+        FROM (SELECT * FROM feature_hosts WHERE hosts BETWEEN 2 AND {hosts_max}) AS x
+        JOIN (SELECT * FROM feature_hosts WHERE hosts BETWEEN 2 AND {hosts_max}) AS y
+            ON {equal} AND x.position < y.position
+        """
+        + "".join(chains),
+    )
+    engine.drop("feature_hosts")

@@ -1,0 +1,133 @@
+"""Stage II, the decision: which of the paper's levels a pair of hosts has.
+
+    1          all paths that both hosts answered have the same bytes
+    2          ... the same text
+    3          ... similar text
+    4          similar text, but one host lacks a part of the other's paths
+    5          the same paths, links and text lengths, but other words, as in a translation
+    mismatch   none of these
+    untested   fewer than five paths were tested
+
+Real copies have a few pages that change with each request, so one path in a hundred may deviate at levels 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+LEVELS = ("1", "2", "3", "4", "5", "mismatch", "untested")
+TESTS_MIN = 5
+DEVIATIONS_MAX = 0.01  # of the tests at levels 1 and 2, and of the failures of a complete copy
+SIMILAR_SHARE_MIN = 0.8  # of the pages of a complete copy
+PART_SHARE_MIN = 0.5  # of the pages of a partial copy
+RELATED_TESTS_MIN = 10
+LENGTH_CORRELATION_MIN = 0.8
+LENGTH_CORRELATION_ALONE_MIN = 0.9  # if the pages have no links to compare
+LINK_RESEMBLANCE_MIN = 0.5
+LINKS_MIN = 10  # fewer links are not evidence
+RELATED_COVER_MIN = 0.25  # common paths of a translation, as a share of the smaller host's pages
+AGREEMENT_ERROR = 3.0  # if n tests agree, at most 3 / n of all paths deviate, with 95 % confidence
+
+
+class Counts(NamedTuple):
+    """The outcomes of the tests of one pair: the fields of `path_tests.COUNTS`, then those of its structure."""
+
+    tests: int
+    paths: int
+    same_bytes: int
+    same_text: int
+    similar_text: int
+    related: int
+    different: int
+    failed_a: int
+    failed_b: int
+    soft_404s: int
+    example_a: str | None
+    example_b: str | None
+    length_correlation: float | None  # over the pages whose texts differ
+    answered_a: int
+    answered_b: int
+    pages_a: int
+    pages_b: int
+    absent_folder: str | None = None  # the URL key of a folder that the other host lacks
+    absent_pages: int = 0
+    link_resemblance: float | None = None
+    links: int = 0
+
+    @property
+    def same(self) -> int:
+        return self.same_bytes + self.same_text
+
+    @property
+    def common(self) -> int:
+        return self.same + self.similar_text + self.related + self.different
+
+    @property
+    def failed(self) -> int:
+        return self.failed_a + self.failed_b
+
+    @property
+    def unknown(self) -> int:
+        return self.pages_a - self.answered_a + self.pages_b - self.answered_b
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether nothing shows that one host lacks a part of the other's paths."""
+        return self.absent_folder is None and self.failed <= DEVIATIONS_MAX * self.tests
+
+    @property
+    def has_related_lengths(self) -> bool:
+        """Return whether the pages could be translations of one another, as far as their lengths show."""
+        differing = self.related + self.different
+        return differing >= RELATED_TESTS_MIN and (self.length_correlation or 0.0) >= LENGTH_CORRELATION_MIN
+
+
+def level_of(counts: Counts) -> str:
+    if counts.tests < TESTS_MIN:
+        return "untested"
+    similar = counts.same + counts.similar_text
+    if counts.is_complete and similar >= max(SIMILAR_SHARE_MIN * counts.common, TESTS_MIN):
+        tolerance = DEVIATIONS_MAX * counts.common
+        if counts.common - counts.same_bytes <= tolerance:
+            return "1"
+        return "2" if counts.common - counts.same <= tolerance else "3"
+    if similar >= max(PART_SHARE_MIN * counts.common, TESTS_MIN):
+        return "4"
+    return "5" if is_related(counts) else "mismatch"
+
+
+def is_related(counts: Counts) -> bool:
+    """Return whether the pages at equal paths correspond, although their words differ."""
+    if not counts.has_related_lengths:
+        return False
+    if counts.common < RELATED_COVER_MIN * min(counts.pages_a, counts.pages_b):
+        return False
+    if counts.links < LINKS_MIN:
+        return (counts.length_correlation or 0.0) >= LENGTH_CORRELATION_ALONE_MIN
+    return (counts.link_resemblance or 0.0) >= LINK_RESEMBLANCE_MIN
+
+
+def error_bound(counts: Counts, level: str) -> float | None:
+    """Return an upper bound for the share of paths that contradict the level, if no tested path does; else None."""
+    agreeing = {"1": counts.same_bytes, "2": counts.same, "3": counts.same + counts.similar_text}.get(level)
+    return round(min(AGREEMENT_ERROR / counts.tests, 1.0), 4) if agreeing == counts.tests else None
+
+
+def evidence_of(counts: Counts, level: str) -> Iterator[tuple[str, float, str | None]]:
+    """Yield the kind and the value of each piece of evidence, and the URL key that shows it."""
+    for kind in ("same_bytes", "same_text", "similar_text", "related", "different"):
+        if value := getattr(counts, kind):
+            yield kind, value, None
+    for value, example in ((counts.failed_a, counts.example_a), (counts.failed_b, counts.example_b)):
+        if value:
+            yield "failed", value, example
+    if counts.soft_404s:
+        yield "soft_404", counts.soft_404s, None
+    if counts.absent_folder is not None:
+        yield "absent_folder", counts.absent_pages, counts.absent_folder
+    if level in {"5", "mismatch"}:
+        if counts.length_correlation is not None and counts.related + counts.different >= RELATED_TESTS_MIN:
+            yield "text_lengths", round(counts.length_correlation, 3), None
+        if counts.link_resemblance is not None and counts.links >= LINKS_MIN:
+            yield "links", round(counts.link_resemblance, 3), None
