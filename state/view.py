@@ -87,6 +87,17 @@ class View:
         histories = self.store.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
         return [self._decode_visible(rows) for rows in histories]
 
+    def last_documents(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the last document of many URLs, without decoding the rest of their captures."""
+        histories = self.store.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
+        return [next(filter(None, map(self._visible_document, reversed(rows))), None) for rows in histories]
+
+    def _visible_document(self, row: Row) -> bytes | None:
+        row_key, value = row
+        if self._hidden_sweeps and capture_row.decode_key(row_key)[1] in self._hidden_sweeps:
+            return None
+        return capture_row.document_of(value)
+
     def all_captures(self, prefix: bytes = b"") -> Iterator[Capture]:
         """Yield every capture whose URL key begins with `prefix`, in order of key, sweep and time."""
         captures = (capture_row.decode(row, value) for row, value in self.store.scan(Family.CAPTURES, prefix))

@@ -49,6 +49,14 @@ def test_captures_of_a_url_are_its_history(view: View) -> None:
     assert view.histories([url_key(f"{HOSTS[0]}/p"), url_key(f"{HOSTS[0]}/p0.html")]) == [[], history]
 
 
+def test_last_documents(view: View) -> None:
+    keys = sorted({capture.key for capture in view.all_captures()})
+    documents = [[capture.document for capture in history if capture.document] for history in view.histories(keys)]
+    assert view.last_documents(keys) == [history[-1] if history else None for history in documents]
+    assert any(len(history) > 1 for history in documents)
+    assert view.last_documents([url_key(f"{HOSTS[0]}/p")]) == [None]
+
+
 def test_urls_under_a_prefix(view: View) -> None:
     all_captures = list(view.all_captures())
     keys = [c.key for c in all_captures]

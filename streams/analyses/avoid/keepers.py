@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from streams.analyses.sql_engine import SqlEngine
 
-COVERED_MIN = 0.6  # share of a copy's clusters that the kept collection must contain
+COVERED_MIN = 0.6  # share of a copy's clusters that its replacement must contain
 KEPT_MAX = 8  # kept collections per class; copies that they do not cover are crawled completely
 
 
@@ -79,7 +79,7 @@ def _shared_clusters(engine: SqlEngine, keepers: set[int], roots: dict[int, Root
 
 
 def _largest_uncovered(roots: dict[int, Root], keepers: set[int], best: dict[int, tuple[float, int]]) -> set[int]:
-    """Return, for each class, the largest collection that the kept collections do not cover."""
+    """Return, for each class, the largest collection that the keepers do not cover."""
     uncovered: defaultdict[int, list[Root]] = defaultdict(list)
     for root in roots.values():
         if root.collection not in keepers and best.get(root.collection, (0.0, 0))[0] < COVERED_MIN:
