@@ -62,7 +62,7 @@ class DeadLetters:
             return self.length()
 
     def _sync(self) -> None:
-        """Write the file and its name to disk: a commit that counts its lines must not survive a power cut alone."""
+        """Sync the file and its folder. Otherwise, after a power cut, a commit could count lines that are lost."""
         disk_sync.sync(self.path)
         disk_sync.sync(self.path.parent)
 

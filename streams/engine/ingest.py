@@ -234,7 +234,7 @@ def list_input_files(
     names = [source.name for source in list_files(paths, options, exclude=(state_folder, dead_letter_file))]
     if not names and options.html_folder is None and any(map(contains_html, paths)):
         raise InputError(
-            f"no crawl file found in {', '.join(paths)}, but HTML files: it looks like a build",
+            f"no crawl file found in {', '.join(paths)}, but HTML files, as in a built site",
             "give the URL at which the folder is served, such as --base-url https://docs.example.org/",
         )
     if not names:

@@ -129,8 +129,8 @@ async def _read_first_page(items: Iterator[Page | Rejected], producer: Producer,
     """Read up to the first page and send the rejected records before it as dead letters.
 
     Return the page and the responses before it, which are not pages, or an empty list if no page follows. The sweep
-    is opened afterwards, because a sweep without pages would make all known URLs missing. An input with too many such
-    responses to hold them in memory is a crawl, even without a page.
+    is opened afterwards, because a sweep without pages would make all known URLs missing. If there are too many such
+    responses to keep in memory, the input is accepted as a crawl even without a page.
     """
     postponed: list[Page] = []
     postponed_bytes = 0

@@ -18,7 +18,7 @@ from streams.readers.compression import GZIP_MAGIC, GZIP_WBITS, ZSTD_MAGIC
 from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
 
-# The reason text may be missing, as warcio accepts it. A line without a status is that of a successful response.
+# Like warcio, accept a missing reason. Treat a line without a status as that of a successful response.
 _STATUS_LINE = re.compile(
     rb"HTTP/\d(?:\.\d)?(?:[ \t]+(\d{3})(?!\d)|(?=[ \t]*(?:[ \t][a-z][^\r\n]*)?\r?\n))", re.IGNORECASE
 )

@@ -25,7 +25,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
     `offset` is a byte offset in the file, or in `member`, a file inside a WACZ. In a compressed file it is the offset
     of a gzip member or zstd frame, and `inner_offset` is the number of decompressed bytes since its start.
-    `next_line` is the number of the next line, counted from 0. It is used only for JSONL.
+    `next_line` is the number of the next line, row or element, counted from 0. An HTML file is one element. WARC and
+    ARC do not use it.
 
     `cut_off` is set if the input ended within the item or could not be read any further. The position is then that of
     the item's start. Reading from it returns the item once the item is complete, and skips it until then.

@@ -83,7 +83,7 @@ class _Connection(asyncio.Protocol):
         self._connections, self._protocol = connections, protocol
         self._loop = asyncio.get_running_loop()
         self._is_refused = False
-        self._request_has_begun = True  # or the connection is new: it should send a request at once
+        self._request_has_begun = True  # also for a new connection, because it should send a request at once
         self._request_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
 

@@ -139,5 +139,5 @@ def _read_rows(store: RowReader, family: Family, keys: Collection[bytes]) -> Row
 
 
 def _batches(keys: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
-    ordered = sorted(keys)
-    return (ordered[start : start + _BATCH_KEYS] for start in range(0, len(ordered), _BATCH_KEYS))
+    sorted_keys = sorted(keys)
+    return (sorted_keys[start : start + _BATCH_KEYS] for start in range(0, len(sorted_keys), _BATCH_KEYS))

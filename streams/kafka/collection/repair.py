@@ -42,10 +42,10 @@ def build_retractions(
     If the changes delete no documents, they belong to a retraction that was too large for one request. The deleted
     documents are then unknown, and all postings may be removed.
     """
-    repointed = set().union(*(_repointed_documents(changes) for changes in changes_by_partition.values()))
-    sorted_documents = sorted(repointed)
+    documents = set().union(*(_repointed_documents(changes) for changes in changes_by_partition.values()))
+    sorted_documents = sorted(documents)
     pointers = zip(sorted_documents, store.get_many(Family.PARENTS, sorted_documents), strict=True)
-    parents = {document: parent for document, parent in pointers if parent in repointed}
+    parents = {document: parent for document, parent in pointers if parent in documents}
     deleted_prefixes = sorted({document[:PREFIX_BYTES] for document in _deleted_documents(changes_by_partition)})
     return {
         (Topic.RETRACTIONS, number): [
@@ -150,9 +150,9 @@ def _read_component(store: RowReader, start_documents: Collection[bytes], delete
                 links |= {(key[:ID_BYTES], key[ID_BYTES:]) for key, _ in rows}
         neighbours = {node for link in members | edges for node in link}
         frontier = sorted((neighbours | set(roots.values())) - roots.keys())
-    ordered = sorted(deleted)
-    rows_of_deleted = store.get_many(Family.DOCUMENTS, ordered)
-    still_deleted = {document for document, row in zip(ordered, rows_of_deleted, strict=True) if row is None}
+    sorted_documents = sorted(deleted)
+    document_rows = store.get_many(Family.DOCUMENTS, sorted_documents)
+    still_deleted = {document for document, row in zip(sorted_documents, document_rows, strict=True) if row is None}
     # Earlier removals of the same command may have deleted documents without changing the cluster.
     still_deleted |= missing_documents(store, sorted(roots.keys() - deleted))
     return _Component(still_deleted, roots, members, edges)

@@ -47,7 +47,7 @@ def test_a_page_that_moved_between_builds_is_found(lostfound, build):
 def test_a_build_without_a_base_url_is_recognised(lostfound, build):
     result = lostfound("ingest", build, "--sweep", "x")
     assert result.code == 2
-    assert "looks like a build" in result.err
+    assert "as in a built site" in result.err
     assert "--base-url" in result.err
 
 
