@@ -23,9 +23,9 @@ _KEYS_PER_READ = 10_000
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about results as a whole."""
+    """The origin of results, how many there are, and which limits were reached."""
 
-    origin: str  # identifies the data and the release from which the results were computed
+    origin: str  # identifies the data from which the results were computed, and the release that computed them
     chunks: int
     results: int
     counters: dict[str, int] = {}  # how often each limit was reached
@@ -71,7 +71,7 @@ def lines(store: RowReader, key: AnalysisKey) -> Iterator[bytes]:
 
 
 def newest_key(store: RowReader, analysis: str, method: str) -> AnalysisKey | None:
-    """Return the key of the results of the newest sweep that has results of this analysis and method, or None."""
+    """Return the key of the newest sweep's results of an analysis and method, or None if no sweep has any."""
     keys = (AnalysisKey(sweep, analysis, method) for sweep in sorted(_sweeps(store), reverse=True))
     return next((key for key in keys if header(store, key) is not None), None)
 
@@ -94,7 +94,7 @@ def delete(store: RowReader, changes: Changes, prefix: bytes = b"") -> None:
 
 
 class Row(NamedTuple):
-    """A decoded row: one chunk of results, or with number 0 the header."""
+    """A decoded row: a chunk of results or, if `chunk` is 0, the header."""
 
     key: AnalysisKey
     chunk: int
@@ -130,5 +130,5 @@ def row_problems(store: RowReader, row: Row) -> Iterator[str]:
     except StateCorrupt:  # reported for the row of this chunk
         return
     if (len(sizes), sum(sizes)) != (expected.chunks, expected.results):
-        stored, named = f"{sum(sizes)} results in {len(sizes)} chunks", f"{expected.results} in {expected.chunks}"
-        yield f"names {named}, but {stored} are stored"
+        counted = f"{expected.results} results in {expected.chunks} chunks"
+        yield f"counts {counted}, but {sum(sizes)} results in {len(sizes)} chunks are stored"

@@ -18,10 +18,10 @@ from state import file_copy, inventory
 from state.errors import StateError
 from state.rocksdb_errors import is_missing_column_families
 
-_SECONDS_MAX = 60.0  # on a busy machine, the writer can be faster than many attempts in a row
+_SECONDS_MAX = 60.0  # on a busy machine, the writer may be faster than many attempts in a row
 _PAUSE_SECONDS = 0.01  # after the first attempt; twice as long after each further attempt, up to the maximum
 _PAUSE_SECONDS_MAX = 0.5
-_DIRECT_ATTEMPTS = 3  # so many attempts before a reader opens a copy instead
+_DIRECT_ATTEMPTS = 3  # after this many attempts, a reader opens a copy instead
 _CREATION_SECONDS_MAX = 2.0  # wait this long for a writer that is creating the column families
 Files = tuple[str, dict[str, int]]  # the manifest in use, and the length of each file
 

@@ -12,7 +12,7 @@ key                              value
 "partition"                      the partition's number, 4 bytes ‖ the number of partitions, 4 bytes
 "changelog"                      offset and epoch of the last changelog record in a partition; see `state.partition`
 "sender:" ‖ topic, 0 ‖ partition, 4 bytes   the highest epoch received from a sender in a Kafka topic, 4 bytes
-"url-to-forget"                  the URL key of which a `forget` that was interrupted has removed some captures
+"url-to-forget"                  the URL key whose captures an interrupted `forget` has removed in part
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def put_full_bucket_size(changes: Changes, size: int) -> None:
 
 
 def url_to_forget(store: RowReader) -> bytes | None:
-    """Return the URL key of which only some captures are removed, until the next writer removes the others."""
+    """Return the URL key whose captures an interrupted `forget` has removed in part, or None."""
     return store.get(Family.META, _URL_TO_FORGET)
 
 

@@ -23,7 +23,7 @@ from state.sweep_life import Step, SweepLife, apply
 
 _KEY = struct.Struct(">cI")
 _COUNT = struct.Struct(">Q")
-_SWEEPS_COMPARED_MAX, _HOSTS_COMPARED_MAX = 16, 10_000  # to find the sweep before a sweep
+_SWEEPS_COMPARED_MAX, _HOSTS_COMPARED_MAX = 16, 10_000  # limits of the search for the predecessor of a sweep
 
 
 def all_sweeps(store: RowReader) -> list[Sweep]:
@@ -56,12 +56,12 @@ def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
     return _write(store, apply(SweepLife.of(sweep), Step.COMMIT, sweep.name, time=now, captures=captures).sweep)
 
 
-def older_than(store: RowReader, sweep: Sweep) -> Sweep | None:
-    """Return the sweep before a sweep if it has a newer capture, so that the two are in the wrong order, or None.
+def newer_predecessor(store: RowReader, sweep: Sweep) -> Sweep | None:
+    """Return the predecessor of a sweep if its newest capture is newer, so that the two are in the wrong order.
 
-    The sweep before it is the last one opened earlier that visited one of its hosts: sweeps of different hosts do not
-    affect each other. Sweeps whose newest capture is unknown are ignored. Limits on the numbers of sweeps and of
-    hosts bound the reading.
+    The predecessor is the last sweep opened earlier that visited one of the same hosts, because sweeps of different
+    hosts do not affect each other. Sweeps whose newest capture is unknown are ignored. Limits apply to the numbers of
+    sweeps and hosts that are compared.
     """
     earlier_sweeps = [
         s

@@ -18,7 +18,7 @@ import zstandard
 from state.errors import StateCorrupt
 
 VERSION = 1
-CHUNK_BYTES = 1 << 18  # of lines before compression; a chunk with one longer line is larger
+CHUNK_BYTES = 1 << 18  # of lines before compression; a longer line has a chunk of its own
 LINE_BYTES_MAX = 64 << 20
 _NUMBER = struct.Struct(">I")
 _NAME_END = b"\0"
@@ -80,7 +80,7 @@ def decode(value: bytes) -> list[bytes]:
     except zstandard.ZstdError as error:
         raise StateCorrupt(f"a chunk of results cannot be decompressed: {error}") from error
     if not data.endswith(b"\n"):
-        raise StateCorrupt("corrupt chunk of results: its last line has no end")
+        raise StateCorrupt("corrupt chunk of results: its last line is incomplete")
     return data[:-1].split(b"\n")
 
 

@@ -207,17 +207,17 @@ def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
         else:
             removals = forgetting.forget_document(rows, query.resolve(View(rows), url_or_id), only_writer=only_writer)
         with progress_bars.removal_meter("forget", quiet=as_json) as meter:
-            forgotten = forgetting.commit_removals(removals, commit, meter.update)
+            totals = forgetting.commit_removals(removals, commit, meter.update)
     if as_json:
-        write_json(forgotten)
-    if not forgotten.captures and not forgotten.documents and not forgotten.decisions:
+        write_json(totals)
+    if not totals.captures and not totals.documents and not totals.decisions:
         click.echo(f"the state has no capture of {escape_text(url_or_id)}", err=True)
         return Exit.NOTHING
     if not as_json:
-        decision = " and the decision about the URL" if forgotten.decisions else ""
+        decision = " and the decision about the URL" if totals.decisions else ""
         click.echo(
-            f"deleted {pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}"
+            f"deleted {pluralise(totals.captures, 'capture')} and {pluralise(totals.documents, 'document')}"
             f"{decision}; "
-            f"rebuilt the clusters of {pluralise(forgotten.rejoined, 'other document')}"
+            f"rebuilt the clusters of {pluralise(totals.rejoined, 'other document')}"
         )
     return Exit.OK

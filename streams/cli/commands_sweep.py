@@ -86,14 +86,14 @@ def ingest(
         layout.print_to_stdout(tables.ingest_summary(summary, time.monotonic() - started))
 
 
-def _warn_of_order(sweep: Sweep, sweep_before: Sweep) -> None:
+def _warn_of_order(sweep: Sweep, predecessor: Sweep) -> None:
     from streams.terminal.layout import format_day
 
-    name, name_before = escape_text(sweep.name), escape_text(sweep_before.name)
+    name, earlier_name = escape_text(sweep.name), escape_text(predecessor.name)
     click.echo(
-        f"sweep {name} (newest capture {format_day(sweep.newest_time)}) is older than sweep {name_before} before it "
-        f"(newest capture {format_day(sweep_before.newest_time)}), but `find` treats its pages as newer; "
-        f"to correct the order, cancel sweep {name_before} and ingest it again",
+        f"sweep {name} (newest capture {format_day(sweep.newest_time)}) is older than sweep {earlier_name} before it "
+        f"(newest capture {format_day(predecessor.newest_time)}), but `find` treats its pages as newer; to correct the "
+        f"order, cancel sweep {earlier_name} and ingest it again",
         err=True,
     )
 
@@ -169,15 +169,15 @@ def cancel(context: Context, name: str) -> None:
     from streams.terminal import progress_bars
 
     if context.server is not None:
-        forgotten = context.send_sweep_event("cancel", name, forgetting.RemovalTotals)
+        totals = context.send_sweep_event("cancel", name, forgetting.RemovalTotals)
     else:
         with context.open_for_writing(only_removals=True) as (store, _):
             sweep = _find_sweep(store, name)
             removals = forgetting.cancel_sweep(store, sweep)
             captures = sum(captures_per_host(store, sweep.number).values())
             with progress_bars.removal_meter(f"cancel {name}", captures) as meter:
-                forgotten = forgetting.commit_removals(removals, partial(store.write, sync=True), meter.update)
-    counts = f"{pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}"
+                totals = forgetting.commit_removals(removals, partial(store.write, sync=True), meter.update)
+    counts = f"{pluralise(totals.captures, 'capture')} and {pluralise(totals.documents, 'document')}"
     click.echo(f"sweep {name} is cancelled; deleted {counts}")
 
 
@@ -193,9 +193,9 @@ def list_(context: Context, as_json: bool) -> None:
     if not as_json:
         layout.print_to_stdout(tables.sweeps_table(sweeps))
         return
-    for listed in sweeps:
-        fields = to_json_object(listed)
-        write_json({"sweep": fields.pop("name"), **fields, "state": listed.state.name.lower()})
+    for stored_sweep in sweeps:
+        fields = to_json_object(stored_sweep)
+        write_json({"sweep": fields.pop("name"), **fields, "state": stored_sweep.state.name.lower()})
 
 
 def _find_sweep(store: Store, name: str) -> Sweep:

@@ -114,7 +114,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     not_pages: int
     rejected: dict[str, int]
     files_without_pages: int  # of the files read in this run
-    older_than: str | None = None  # the sweep before this one, if its newest capture is newer
+    older_than: str | None = None  # the previous sweep of the same hosts, if its newest capture is newer
     dead_letters: str
 
 
@@ -185,9 +185,9 @@ def ingest(
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
-    newer_sweep = sweeps.older_than(store, sweep)
+    predecessor = sweeps.newer_predecessor(store, sweep)
     summary = _summarise(sweep, cursor, status, pages_read, files_without_pages, dead_letters.path)
-    return msgspec.structs.replace(summary, older_than=newer_sweep.name if newer_sweep else None)
+    return msgspec.structs.replace(summary, older_than=predecessor.name if predecessor else None)
 
 
 def _summarise(

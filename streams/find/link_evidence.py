@@ -58,37 +58,42 @@ class Substitution(msgspec.Struct, frozen=True):
 
 
 class _Change(NamedTuple):
-    """The links of a page before and after it stopped linking to the dead URL."""
+    """The links of a page before and after it stopped linking to the dead URL. Chunks are given by their ids."""
 
-    source: bytes
+    source: bytes  # URL key of the page
     host: bytes
     anchors: frozenset[str]  # the anchors of the old links to the dead URL
-    kept_chunks: Sequence[bytes]
-    old_chunks: Sequence[bytes]
-    new_chunks: Sequence[bytes]
+    unchanged_chunks: Sequence[bytes]  # in both versions of the page
+    old_chunks: Sequence[bytes]  # only in the version before
+    new_chunks: Sequence[bytes]  # only in the version after
 
     @property
     def vote_group(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """Return the replaced chunks and the new chunks: pages for which both are the same share one vote."""
+        """The chunks that were replaced, and their replacements: pages with the same value share one vote."""
         return self.old_chunks, self.new_chunks
 
 
 class _Vote(NamedTuple):
-    source: bytes
-    link: Link  # the new link
+    """The vote of a page for the target of a new link."""
+
+    source: bytes  # URL key of the page
+    link: Link
     weight: float
 
 
 class LinkEvidence:
-    """Finds substitutions. Look-ups are cached and never refreshed."""
+    """Finds substitutions. Look-ups are cached and never refreshed.
+
+    A URL that replaces at least `catch_all_targets_min` targets of a page gets no vote from that page.
+    """
 
     def __init__(
         self, view: View, url_histories: BatchLru[bytes, UrlHistory],
-        site_sample: Callable[[bytes], list[list[Capture]]], sources_max: int, catch_all_from: int,
+        site_sample: Callable[[bytes], list[list[Capture]]], sources_max: int, catch_all_targets_min: int,
         counters: Counter[str],
     ) -> None:  # fmt: skip
         self._view, self._url_histories, self._site_sample = view, url_histories, site_sample
-        self._sources_max, self._catch_all_from, self._counters = sources_max, catch_all_from, counters
+        self._sources_max, self._catch_all_targets_min, self._counters = sources_max, catch_all_targets_min, counters
         self._lists: BatchLru[tuple[bytes, bytes], list[bytes]] = BatchLru(self._read_lists, _LISTS_CACHED)
         self._chunks: BatchLru[bytes, list[Link]] = BatchLru(self._read_chunks, _CHUNKS_CACHED)
         self.targets_per_anchor = lru_cache(maxsize=64)(self._read_targets_per_anchor)
@@ -173,7 +178,7 @@ class LinkEvidence:
                     source,
                     host_prefix(source),
                     frozenset(chain.from_iterable(anchors.get(id_, ()) for id_ in before)),
-                    kept_chunks=tuple(id_ for id_ in before if id_ in after),
+                    unchanged_chunks=tuple(id_ for id_ in before if id_ in after),
                     old_chunks=tuple(id_ for id_ in before if id_ not in after),
                     new_chunks=tuple(id_ for id_ in after if id_ not in before),
                 )
@@ -231,7 +236,7 @@ class LinkEvidence:
                 new_targets[anchor].setdefault(link.target, link)
         if not new_targets:
             return []
-        for link in chain.from_iterable(self._chunks.get_many([*change.old_chunks, *change.kept_chunks])):
+        for link in chain.from_iterable(self._chunks.get_many([*change.old_chunks, *change.unchanged_chunks])):
             new_targets.get(normalise(link.anchor), {}).pop(link.target, None)
         old_links = list(chain.from_iterable(self._chunks.get_many(change.old_chunks)))
         targets_per_anchor = self.targets_per_anchor(change.host)
@@ -239,7 +244,7 @@ class LinkEvidence:
             _Vote(change.source, link, 1.0 / (len(links) * targets_per_anchor.get(anchor, 1)))
             for anchor, links in new_targets.items()
             for link in links.values()
-            if _count_replaced_targets(link.target, old_links, new_links) < self._catch_all_from
+            if _count_replaced_targets(link.target, old_links, new_links) < self._catch_all_targets_min
         ]
 
     def _read_targets_per_anchor(self, host: bytes) -> Mapping[str, int]:

@@ -2,9 +2,9 @@
 
 A rule replaces the beginning and the extension of a URL: the move from https://a/doc/x.html to https://b/guide/x/
 supports the rule `//a/doc/*.html -> //b/guide/*/`. A move supports one rule per word boundary in the common end of
-both URLs, so that `/doc/x/*` and `/doc/*` compete. The confidence of a rule is the share of moves that it explains,
-of all moves whose old URL it matches. If several pages of a folder moved to one page,
-the rule is `/doc/* -> /doc.html`, a folding rule.
+both URLs, so that `/doc/x/*` and `/doc/*` compete. Among the moves whose old URL a rule matches, the share that it
+explains is its confidence. If several pages of a folder moved to one page, the rule is `/doc/* -> /doc.html`, a
+folding rule.
 """
 
 from __future__ import annotations

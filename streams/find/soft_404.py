@@ -102,7 +102,7 @@ class Soft404Detector:
                 yield _ServingUrl(key, in_cluster[0][0], last_sweep, others[-1] if others else None, document)
 
     def _has_lost_its_page(self, url: _ServingUrl) -> bool:
-        """Whether the URL had a page of which its current document contains little."""
+        """Whether the URL's current document contains little of the URL's previous document."""
         if url.previous_document is None:
             return False
         previous_row, row = self._rows.get_many([url.previous_document, url.document])

@@ -85,10 +85,9 @@ def _to_index_pairs(
 
 
 def find_closest(near_pairs: NearPairs, documents: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
-    """Return, for each document, its closest near-duplicate (in a tie, the one with the smaller id) and the
-    comparison of the two.
+    """Return the closest near-duplicate of each document, and the comparison of the two.
 
-    Documents without a near-duplicate are omitted.
+    In a tie, the near-duplicate with the smaller id is the closest. Documents without a near-duplicate are omitted.
     """
     best: dict[bytes, tuple[float, bytes, int, bool]] = {}
     resemblance = near_pairs.figures.resemblance[near_pairs.rows].tolist()

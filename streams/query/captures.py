@@ -38,7 +38,7 @@ def captures(view: View, url: str) -> list[UrlCapture]:
 
 
 def iterate_captures(view: View, url: str) -> Iterator[UrlCapture]:
-    """Yield the captures of a URL in the order of `captures`. Only the sketches of a few are in memory at a time."""
+    """Yield the captures of a URL in the order of `captures`. Only the sketches of a few captures are in memory."""
     sweep_names = {sweep.number: sweep.name for sweep in view.sweeps()}
     previous: bytes | None = None
     stored = view.all_captures(capture_row.history_prefix(url_key(url)))

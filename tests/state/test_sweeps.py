@@ -115,8 +115,8 @@ def test_a_sweep_is_older_than_the_one_before_it_on_its_hosts(
     before = [committed(store, f"before-{n}", *fields) for n, fields in enumerate(earlier)]
     sweep = committed(store, "last", 10, {b"org,a)", b"org,c)"})
     newer = [s for s in before if s.newest_time > 10]
-    assert sweeps.older_than(store, sweep) == (newer[-1] if is_older else None)
-    assert sweeps.older_than(store, msgspec.structs.replace(sweep, newest_time=0)) is None
+    assert sweeps.newer_predecessor(store, sweep) == (newer[-1] if is_older else None)
+    assert sweeps.newer_predecessor(store, msgspec.structs.replace(sweep, newest_time=0)) is None
 
 
 def test_a_cancelled_sweep_is_not_compared(store: MemoryStore) -> None:
@@ -125,4 +125,4 @@ def test_a_cancelled_sweep_is_not_compared(store: MemoryStore) -> None:
     changes = Changes()
     sweeps.begin_cancel(before, changes)
     store.write(changes)
-    assert sweeps.older_than(store, sweep) is None
+    assert sweeps.newer_predecessor(store, sweep) is None
