@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from state import wal
 from state.errors import DiskFull, StateCorrupt, StateError, StateLocked, is_disk_full
+
+
+def check_logs(folder: Path, *, verify_checksums: bool = False) -> None:
+    """Raise StateCorrupt if a log or the manifest of a state is damaged."""
+    if damage := wal.find_damage(folder, verify_checksums=verify_checksums):
+        raise damaged_log_error(damage.file, damage.intact_bytes)
+    if damage := wal.find_manifest_damage(folder):
+        raise damaged_manifest_error(damage.file, damage.intact_bytes)
 
 
 def is_log_damage(error: Exception) -> bool:

@@ -17,12 +17,12 @@ from typing import Any, Self
 import msgspec
 import rocksdict as rocks
 
-from state import between_commits, file_copy, inventory, prefix_index, wal
+from state import between_commits, file_copy, inventory, prefix_index
 from state.changes import Changes
 from state.errors import DiskFull, StateError, StateMissing, is_disk_full
 from state.families import STORAGE, Family, Storage, StoreLimits
 from state.reader_folder import ReaderFolder
-from state.rocksdb_errors import damaged_log_error, damaged_manifest_error, is_log_damage, open_error, state_error
+from state.rocksdb_errors import check_logs, is_log_damage, open_error, state_error
 from state.rows import ROW_OVERHEAD_BYTES, Row
 
 MIB = 1 << 20
@@ -130,12 +130,12 @@ class Store:
         """Open RocksDB. Raise StateCorrupt if a log is damaged. RocksDB itself would drop all later batches."""
         options.set_wal_recovery_mode(rocks.DBRecoveryMode.tolerate_corrupted_tail_records())
         try:
-            _check_logs(folder)
+            check_logs(folder)
             return self._open_once(folder, options, family_options)
         except Exception as error:
             if not is_log_damage(error):
                 raise
-            _check_logs(folder, verify_checksums=True)
+            check_logs(folder, verify_checksums=True)
         # A log merely ends in zeros, which a power cut can cause. Recover all batches before them.
         options.set_wal_recovery_mode(rocks.DBRecoveryMode.point_in_time())
         return self._open_once(folder, options, family_options)
@@ -378,6 +378,11 @@ class Store:
         """Return RocksDB's estimate of the number of keys in a family."""
         return _sum_property([self._families[family]], "estimate-num-keys")
 
+    def version(self) -> str:
+        """Return a text that changes with every write."""
+        identity = (self.path / "IDENTITY").read_text()
+        return f"{identity}:{self._db.latest_sequence_number()}"
+
     def close(self) -> None:
         """Stop background work, release the folder and write its inventory."""
         try:
@@ -420,13 +425,6 @@ class Store:
         except StateError:
             if error is None:  # do not hide `error`: on a full disk, closing fails too
                 raise
-
-
-def _check_logs(folder: Path, *, verify_checksums: bool = False) -> None:
-    if damage := wal.find_damage(folder, verify_checksums=verify_checksums):
-        raise damaged_log_error(damage.file, damage.intact_bytes)
-    if damage := wal.find_manifest_damage(folder):
-        raise damaged_manifest_error(damage.file, damage.intact_bytes)
 
 
 def _sum_property(column_families: list[Any], name: str) -> int:

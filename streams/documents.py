@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-DOCUMENTS = ("cli", "formats-input", "json", "operations")
+DOCUMENTS = ("cli", "formats-export", "formats-input", "json", "operations")
 
 
 def document_file(name: str) -> Path:

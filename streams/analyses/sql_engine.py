@@ -7,16 +7,16 @@ steps is not planned and run as one statement, and a failure names its step.
 from __future__ import annotations
 
 import glob
-import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-import duckdb
 import pyarrow as pa
 
-from streams.errors import InputError
-from streams.export.schema import MANIFEST_FILE, TABLES, files_pattern
+from streams.export.data_set import reading
+from streams.export.duckdb_connection import SqlLimits, connect, quote
+from streams.export.schema import TABLES, files_pattern
 
 _ROWS_PER_BATCH = 1 << 16
 
@@ -46,25 +46,18 @@ class DuckDb:
     def __init__(
         self, data_set: Path, *, memory_mib: int, threads: int, temporary_folder: Path | None = None
     ) -> None:
-        """Open a data set. Raise InputError if the folder has no complete one."""
-        if not (data_set / MANIFEST_FILE).is_file():
-            raise InputError(f"no export in {data_set}", "create it with `lostfound export`")
-        self._temporary = tempfile.TemporaryDirectory(prefix="lostfound-sql-", dir=temporary_folder)
-        folder = Path(self._temporary.name)
-        # Tables in a file are compressed, and can be evicted from memory.
-        self._connection = duckdb.connect(str(folder / "tables.duckdb"))
-        self._connection.execute(f"SET memory_limit = '{memory_mib}MiB'")
-        self._connection.execute(f"SET threads = {threads}")
-        self._connection.execute(f"SET temp_directory = '{_quote(str(folder / 'spill'))}'")
-        self._connection.execute("SET preserve_insertion_order = false")
-        self._connection.execute("SET enable_progress_bar = false")
-        for table, schema in TABLES.items():
-            self._add_view(data_set, table, schema)
+        """Open a data set, which no export replaces until it is closed. Raise InputError if there is none."""
+        with ExitStack() as resources:
+            resources.enter_context(reading(data_set))
+            self._connection = resources.enter_context(connect(SqlLimits(memory_mib, threads), temporary_folder))
+            for table, schema in TABLES.items():
+                self._add_view(data_set, table, schema)
+            self._resources = resources.pop_all()
 
     def _add_view(self, data_set: Path, table: str, schema: pa.Schema) -> None:
         pattern = files_pattern(table)
         if any(data_set.glob(pattern)):
-            source = f"SELECT * FROM read_parquet('{_quote(glob.escape(str(data_set)))}/{pattern}')"
+            source = f"SELECT * FROM read_parquet('{quote(glob.escape(str(data_set)))}/{pattern}')"
             self._connection.execute(f"CREATE VIEW {table} AS {source}")
         else:
             self.insert(table, schema.empty_table())
@@ -89,15 +82,10 @@ class DuckDb:
         return self._connection.execute(query).fetchall()
 
     def close(self) -> None:
-        self._connection.close()
-        self._temporary.cleanup()
+        self._resources.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _quote(path: str) -> str:
-    return path.replace("'", "''")

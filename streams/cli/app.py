@@ -16,6 +16,7 @@ from streams.cli.command_context import Context
 from streams.cli.commands_decisions import decisions_command, gone, moved
 from streams.cli.commands_demo import demo
 from streams.cli.commands_docs import config, docs
+from streams.cli.commands_export import export
 from streams.cli.commands_find import find
 from streams.cli.commands_kafka import publish, topics, worker
 from streams.cli.commands_links import links
@@ -29,8 +30,8 @@ from streams.errors import LostfoundError
 from streams.terminal.escape import replace_unencodable
 
 _COMMANDS = [
-    captures, cluster, clusters, config, decisions_command, demo, docs, duplicates, find, forget, gone, ingest, links,
-    moved, publish, similar, state, sweep, topics, worker,
+    captures, cluster, clusters, config, decisions_command, demo, docs, duplicates, export, find, forget, gone,
+    ingest, links, moved, publish, similar, state, sweep, topics, worker,
 ]  # fmt: skip
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"
@@ -101,7 +102,8 @@ def main() -> None:
         traceback.print_exc()
         print_error("this is a bug in lostfound", "please report it together with the traceback above")
         code = Exit.BUG
-    gc.freeze()  # otherwise the interpreter searches all objects for cycles before it exits
+    if "duckdb" not in sys.modules:  # at exit, it reports its own objects as leaked unless they are collected
+        gc.freeze()  # otherwise the interpreter searches all objects for cycles before it exits
     sys.exit(code)
 
 

@@ -29,8 +29,8 @@ def config(as_path: bool) -> None:
 def docs(name: str, as_path: bool) -> None:
     """Print a page of the documentation.
 
-    `cli` describes every command, `formats-input` the input formats, `json` the JSON output, and `operations` how to
-    run workers on Kafka.
+    `cli` describes every command, `formats-input` the input formats, `formats-export` the exported files, `json` the
+    JSON output, and `operations` how to run workers on Kafka.
     """
     _print_file(document_file(name), as_path=as_path)
 

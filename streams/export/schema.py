@@ -65,7 +65,14 @@ LINKS = pa.schema(
         ("anchor", pa.string()),
     ]
 )
-HOSTS = pa.schema([("host", _HASH), ("name", pa.string()), ("sweep", pa.int32()), ("captures", pa.int64())])
+HOSTS = pa.schema(
+    [
+        ("host", _HASH),
+        ("name", pa.string()),  # the host part of the URL key, such as `org,example,www)`
+        ("sweep", pa.int32()),
+        ("captures", pa.int64()),
+    ]
+)
 
 TABLES = {"captures": CAPTURES, "documents": DOCUMENTS, "clusters": CLUSTERS, "links": LINKS, "hosts": HOSTS}
 SWEEP_TABLES = frozenset({"captures", "documents", "links"})  # have a folder per sweep

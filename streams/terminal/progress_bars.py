@@ -227,6 +227,25 @@ def download_meter(total: int) -> AbstractContextManager[DownloadMeter]:
     return show(DownloadMeter("download", "archive", total=total))
 
 
+@dataclass
+class ExportMeter(Meter):
+    """The progress of an export."""
+
+    def count_rows(self, rows: int) -> None:
+        """Count rows that were read."""
+        self.count += rows
+        self.position = self.count
+
+    def show_waiting(self) -> None:
+        """Show that the export waits for a program that reads the old files."""
+        self.details = ["waiting for a program that reads the old files"]
+
+
+def export_meter(rows: int, *, quiet: bool = False) -> AbstractContextManager[ExportMeter]:
+    """Show how many rows of the state have been read, of an estimated total."""
+    return show(ExportMeter("export", "row", total=rows, activity="opening the state"), quiet=quiet)
+
+
 def row_meter(title: str, counter: RowCounter[Any]) -> Meter:
     """Return a meter for a command that reads many rows, which `counter` counts."""
 

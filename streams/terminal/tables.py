@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from state.stats import HotKey, Stats
     from streams.decisions import ListedDecision
     from streams.engine.ingest import Summary
+    from streams.export.run_export import ExportedTable
     from streams.find.answer import Answer, Candidate, Copy, Evidence
     from streams.query import Cluster, Match, Member, StoredLink, UrlCapture
 
@@ -298,6 +299,16 @@ def hot_table(results: Sequence[HotKey]) -> RenderableType:
     table = layout.new_table("kind", "key", ">documents")
     for result in sorted(results, key=lambda result: -result.documents):
         table.add_row(result.kind, result.key, f"{result.documents:,}")
+    return table
+
+
+def export_table(results: Sequence[ExportedTable]) -> RenderableType:
+    """List the tables of a data set, with the sweeps that an export wrote."""
+    table = layout.new_table("table", "sweep", ">rows", ">size", "written")
+    for result in results:
+        sweep = escape_text(result.sweep or "")
+        size, written = _format_size(result.bytes), "yes" if result.written else "no"
+        table.add_row(result.table, sweep, f"{result.rows:,}", size, written)
     return table
 
 

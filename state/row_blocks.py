@@ -1,0 +1,63 @@
+"""Read rows in blocks: the keys and the values of many rows, each joined into one array of bytes.
+
+Compiled code decodes a block in a fraction of the time that Python needs for its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from state.rows import Row
+
+_ROWS_PER_STEP = 1024  # so few that even the longest rows of one step fit into memory
+
+
+class RowBlock(NamedTuple):
+    """Consecutive rows. The key of row i is `keys[key_offsets[i] : key_offsets[i + 1]]`; likewise its value."""
+
+    keys: NDArray[np.uint8]
+    key_offsets: NDArray[np.int64]
+    values: NDArray[np.uint8]
+    value_offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.key_offsets) - 1
+
+    def row(self, index: int) -> Row:
+        """Return one row."""
+        key = self.keys[self.key_offsets[index] : self.key_offsets[index + 1]]
+        value = self.values[self.value_offsets[index] : self.value_offsets[index + 1]]
+        return key.tobytes(), value.tobytes()
+
+
+def read_blocks(rows: Iterable[Row], rows_max: int = 1 << 15, bytes_max: int = 1 << 24) -> Iterator[RowBlock]:
+    """Yield rows in blocks of about `rows_max` rows or `bytes_max` bytes, whichever is less."""
+    iterator = iter(rows)
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    size = 0
+    while step := list(islice(iterator, min(_ROWS_PER_STEP, rows_max))):
+        step_keys, step_values = zip(*step, strict=True)
+        keys += step_keys
+        values += step_values
+        size += sum(map(len, step_keys)) + sum(map(len, step_values))
+        if len(keys) >= rows_max or size >= bytes_max:
+            yield _block(keys, values)
+            keys, values, size = [], [], 0
+    if keys:
+        yield _block(keys, values)
+
+
+def _block(keys: list[bytes], values: list[bytes]) -> RowBlock:
+    return RowBlock(*_joined(keys), *_joined(values))
+
+
+def _joined(parts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    offsets = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=offsets[1:])
+    return np.frombuffer(b"".join(parts), np.uint8), offsets

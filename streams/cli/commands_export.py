@@ -1,0 +1,53 @@
+"""`lostfound export`: write the state to Parquet files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from streams.cli.command_context import Context
+from streams.cli.options import common_options, json_option
+from streams.cli.output import to_json_object, write_json
+
+
+@click.command
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--sweep",
+    "sweep_names",
+    metavar="NAME",
+    multiple=True,
+    help="Export this sweep, instead of all sweeps, to a new data set, or add it. Can be repeated.",
+)
+@json_option
+@common_options
+def export(context: Context, folder: Path, sweep_names: tuple[str, ...], as_json: bool) -> None:
+    """Write captures, documents, clusters, links and hosts to FOLDER, as Parquet files.
+
+    Run it again to bring FOLDER up to date: only sweeps that are new or have changed are written. The old files stay
+    in place until all new files are complete.
+    """
+    from streams.export.duckdb_connection import SqlLimits
+    from streams.export.partition_export import EXPORTED_FAMILIES
+    from streams.export.run_export import export_state
+    from streams.terminal import layout, progress_bars, tables
+
+    with context.open_local_for_reading() as (store, settings):
+        estimated_rows = sum(map(store.estimated_keys, EXPORTED_FAMILIES))
+        with progress_bars.export_meter(estimated_rows, quiet=as_json and sys.stdout.isatty()) as meter:
+            exported = export_state(
+                store,
+                folder,
+                SqlLimits(settings.analyses.memory_mib, settings.analyses.threads),
+                sweep_names=sweep_names,
+                state_version=store.version(),
+                on_rows=meter.count_rows,
+                on_wait=meter.show_waiting,
+            )
+    if as_json:
+        for table in exported:
+            write_json(to_json_object(table))
+    else:
+        layout.print_to_stdout(tables.export_table(exported))

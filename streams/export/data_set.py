@@ -1,0 +1,185 @@
+"""The folder of a data set: its manifest, its locks, and the replacement of its files in one step.
+
+An export writes new files below FOLDER/export.tmp. To commit, it removes the manifest, moves the new files into
+place, deletes the files that are no longer needed, and writes the new manifest. An export that is interrupted before
+the commit leaves the old data set intact. One that is interrupted during the commit leaves no manifest, and the next
+export writes all files again.
+
+A reader holds a shared lock on the folder, for which a commit waits. A reader therefore never sees files of two
+exports. Another lock, on FOLDER/export.lock, keeps two exports from writing to the same folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from state import disk_sync
+from streams.errors import InputError
+from streams.export.schema import MANIFEST_FILE, SWEEP_TABLES, TABLES
+
+FORMAT = 1  # incremented whenever the columns, the hashes or the checksums change
+_NEW_FILES, _LOCK_FILE = "export.tmp", "export.lock"
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of a table that come from one partition and, in most tables, from one sweep."""
+
+    table: str
+    sweep: int | None = None  # the number of the sweep
+    partition: int = 0
+    rows: int
+    bytes: int  # of the file; 0 if there are no rows, and therefore no file
+    checksum: int  # of the rows of the state from which it was written; independent of their order
+
+    @property
+    def key(self) -> tuple[str, int | None, int]:
+        return self.table, self.sweep, self.partition
+
+
+class ExportedSweep(msgspec.Struct, frozen=True, kw_only=True):
+    """A sweep of a data set."""
+
+    number: int
+    name: str
+    committed: bool
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of export.json."""
+
+    format: int = FORMAT
+    scheme: str = ""  # the id of the scheme of the sketches
+    state: str = ""  # the version of the state that was exported; empty if it is unknown
+    sweeps: list[ExportedSweep] = []
+    parts: list[Part] = []
+
+
+def part_name(table: str, sweep: int | None, partition: int) -> str:
+    """Return the path of a file below the folder of the data set."""
+    folder = f"{table}/{sweep:08}" if table in SWEEP_TABLES else table
+    return f"{folder}/part-{partition:05}.parquet"
+
+
+def new_file(folder: Path, table: str, sweep: int | None, partition: int) -> Path:
+    """Return the path of a file that has not been committed yet."""
+    return folder / _NEW_FILES / part_name(table, sweep, partition)
+
+
+def current_file(folder: Path, part: Part) -> Path:
+    """Return the path of a part's file: the new file if the part has been written again, otherwise the old one."""
+    path = new_file(folder, *part.key)
+    return path if path.exists() else folder / part_name(*part.key)
+
+
+def spill_folder(folder: Path) -> Path:
+    """Create and return the folder of temporary tables, which is removed with the new files."""
+    path = folder / _NEW_FILES / "spill"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest; None if there is none, if it is damaged, or if its format is unknown."""
+    try:
+        manifest = msgspec.json.decode((folder / MANIFEST_FILE).read_bytes(), type=Manifest)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+    return manifest if manifest.format == FORMAT else None
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Keep exports from replacing files until the block ends. Raise InputError if there is no complete data set."""
+    hint = "create it with `lostfound export`"
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(f"no export in {folder}: {error.strerror}", hint) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if not (folder / MANIFEST_FILE).is_file():
+            raise InputError(f"no export in {folder}", hint)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[Manifest | None]:
+    """Prepare a folder for an export, and yield its manifest. Remove the files of an interrupted export.
+
+    Raise InputError if another export is writing to the folder, or if it contains other files.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _LOCK_FILE).exists():
+        raise InputError(f"{folder} contains files that are not an export", "name a new or empty folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK_FILE).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another export is writing to {folder}", "wait until it has ended") from None
+        _remove_new_files(folder)
+        try:
+            yield read_manifest(folder)
+        finally:
+            _remove_new_files(folder)
+
+
+def commit(folder: Path, manifest: Manifest, on_wait: Callable[[], None] = lambda: None) -> None:
+    """Replace the data set. The parts of the manifest are the new files, and those old files that stay.
+
+    Call `on_wait` before waiting for readers.
+    """
+    new_files = [path for path in (new_file(folder, *part.key) for part in manifest.parts) if path.exists()]
+    for path in new_files:
+        disk_sync.sync(path)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _lock_exclusively(descriptor, on_wait)
+        (folder / MANIFEST_FILE).unlink(missing_ok=True)
+        os.fsync(descriptor)
+        _replace_files(folder, new_files, {part_name(*part.key) for part in manifest.parts if part.rows})
+        path = folder / _NEW_FILES / MANIFEST_FILE
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+        disk_sync.replace(path, folder / MANIFEST_FILE)
+    finally:
+        os.close(descriptor)
+
+
+def _lock_exclusively(descriptor: int, on_wait: Callable[[], None]) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        on_wait()
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _replace_files(folder: Path, new_files: Iterable[Path], needed_names: set[str]) -> None:
+    folders = set()
+    for path in new_files:
+        target = folder / path.relative_to(folder / _NEW_FILES)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+        folders.add(target.parent)
+    for table in TABLES:
+        for path in sorted((folder / table).rglob("part-*.parquet")):
+            if path.relative_to(folder).as_posix() not in needed_names:
+                path.unlink()
+        if table in SWEEP_TABLES and (folder / table).is_dir():
+            for sweep_folder in (folder / table).iterdir():
+                if sweep_folder.is_dir() and not any(sweep_folder.iterdir()):
+                    sweep_folder.rmdir()
+    for path in folders:
+        disk_sync.sync(path)
+
+
+def _remove_new_files(folder: Path) -> None:
+    shutil.rmtree(folder / _NEW_FILES, ignore_errors=True)

@@ -1,0 +1,39 @@
+"""Connect to DuckDB with limited memory. Larger tables are in a temporary folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import msgspec
+
+
+class SqlLimits(msgspec.Struct, frozen=True):
+    """The memory and the threads of DuckDB."""
+
+    memory_mib: int = 1024
+    threads: int = 0  # 0: one per core
+
+
+@contextmanager
+def connect(limits: SqlLimits, temporary_folder: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open an empty database, which is deleted when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="lostfound-sql-", dir=temporary_folder) as name:
+        folder = Path(name)
+        # Tables in a file are compressed, and can be evicted from memory.
+        with duckdb.connect(str(folder / "tables.duckdb")) as connection:
+            connection.execute(f"SET memory_limit = '{limits.memory_mib}MiB'")
+            if limits.threads:
+                connection.execute(f"SET threads = {limits.threads}")
+            connection.execute(f"SET temp_directory = '{quote(str(folder / 'spill'))}'")
+            connection.execute("SET preserve_insertion_order = false")
+            connection.execute("SET enable_progress_bar = false")
+            yield connection
+
+
+def quote(text: str) -> str:
+    """Return the content of an SQL string literal."""
+    return text.replace("'", "''")

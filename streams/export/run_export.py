@@ -1,0 +1,112 @@
+"""Export the state of the embedded engine to a data set, or bring a data set up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import msgspec
+
+from state.model import Sweep, SweepState
+from state.rows import RowReader
+from state.view import View
+from streams.errors import NotFound
+from streams.export import data_set
+from streams.export.data_set import ExportedSweep, Manifest, Part
+from streams.export.duckdb_connection import SqlLimits, connect
+from streams.export.partition_export import PartitionExport
+from streams.export.schema import TABLES
+
+
+class ExportedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of a table in a data set, of one sweep if the table has a folder per sweep."""
+
+    table: str
+    sweep: str | None
+    rows: int
+    bytes: int  # of its files
+    written: bool  # whether this export wrote it, instead of keeping its files
+
+
+def export_state(
+    rows: RowReader,
+    folder: Path,
+    limits: SqlLimits,
+    *,
+    sweep_names: Collection[str] = (),
+    state_version: str = "",
+    on_rows: Callable[[int], None] = lambda _: None,
+    on_wait: Callable[[], None] = lambda: None,
+) -> list[ExportedTable]:
+    """Write the sweeps with these names to a data set, or all sweeps, and return what the data set contains.
+
+    Sweeps that the data set already contains are brought up to date, and removed if they were cancelled.
+    `state_version` changes with every write; if it is that of the last export, the rows are not read again. `on_rows`
+    is called with the number of rows read, and `on_wait` before waiting for a program that reads the data set.
+
+    Raise NotFound for an unknown sweep, and InputError if the folder cannot be used.
+    """
+    view = View(rows)
+    with data_set.writing(folder) as manifest:
+        old = manifest if manifest is not None and manifest.scheme == view.scheme.id else Manifest()
+        sweeps = select_sweeps(view.sweeps(), sweep_names, old)
+        new = Manifest(scheme=view.scheme.id, state=state_version, sweeps=sweeps)
+        if manifest is not None and state_version and old.state == state_version and old.sweeps == sweeps:
+            return summarise(old, old)
+        export = PartitionExport(
+            folder,
+            rows,
+            sweeps=[sweep.number for sweep in sweeps],
+            previous={part.key: part for part in old.parts},
+            on_rows=on_rows,
+        )
+        with connect(limits, data_set.spill_folder(folder)) as connection:
+            export.write_captures(connection)
+            export.write_documents(connection, captures_files(folder, export.parts), rows)
+        new = msgspec.structs.replace(new, parts=sorted_parts(export.parts))
+        data_set.commit(folder, new, on_wait)
+    return summarise(new, old)
+
+
+def select_sweeps(
+    sweeps: Sequence[Sweep], names: Collection[str], old: Manifest | None = None
+) -> list[ExportedSweep]:
+    """Return the sweeps of the new data set. Raise NotFound if a name is unknown."""
+    if unknown := sorted(set(names) - {sweep.name for sweep in sweeps}):
+        raise NotFound(f"no sweep {unknown[0]!r} in the state", "`lostfound sweep list` shows all sweeps")
+    exported = {sweep.number for sweep in old.sweeps} if old is not None else set()
+    return [
+        ExportedSweep(number=sweep.number, name=sweep.name, committed=sweep.state is SweepState.COMMITTED)
+        for sweep in sweeps
+        if not names or sweep.name in names or sweep.number in exported
+    ]
+
+
+def captures_files(folder: Path, parts: Collection[Part]) -> list[Path]:
+    """Return the files of captures that the new data set will have."""
+    return [data_set.current_file(folder, part) for part in parts if part.table == "captures" and part.rows]
+
+
+def sorted_parts(parts: Collection[Part]) -> list[Part]:
+    """Return parts in the order of their tables, sweeps and partitions."""
+    tables = list(TABLES)
+    return sorted(parts, key=lambda part: (tables.index(part.table), part.sweep or 0, part.partition))
+
+
+def summarise(new: Manifest, old: Manifest) -> list[ExportedTable]:
+    """Return one row per table and sweep, with the totals of all partitions."""
+    names = {sweep.number: sweep.name for sweep in new.sweeps}
+    old_parts = set(old.parts) if new is old else {part for part in old.parts if part.sweep is not None}
+    tables: dict[tuple[str, int | None], list[Part]] = {}
+    for part in new.parts:
+        tables.setdefault((part.table, part.sweep), []).append(part)
+    return [
+        ExportedTable(
+            table=table,
+            sweep=None if sweep is None else names[sweep],
+            rows=sum(part.rows for part in parts),
+            bytes=sum(part.bytes for part in parts),
+            written=not old_parts.issuperset(parts),
+        )
+        for (table, sweep), parts in tables.items()
+    ]
