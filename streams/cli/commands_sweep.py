@@ -92,8 +92,8 @@ def _warn_of_order(sweep: Sweep, predecessor: Sweep) -> None:
     name, earlier_name = escape_text(sweep.name), escape_text(predecessor.name)
     click.echo(
         f"sweep {name} (newest capture {format_day(sweep.newest_time)}) is older than sweep {earlier_name} before it "
-        f"(newest capture {format_day(predecessor.newest_time)}), but `find` treats its pages as newer; to correct the "
-        f"order, cancel sweep {earlier_name} and ingest it again",
+        f"(newest capture {format_day(predecessor.newest_time)}), but `find` treats its pages as newer; "
+        f"to correct the order, cancel sweep {earlier_name} and ingest it again",
         err=True,
     )
 

@@ -62,7 +62,7 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
 
 
 def _uncaptured_candidates(result: SearchResult) -> list[Candidate]:
-    """Return the strongest of those link substitutions that no sweep captured, or [] if all were captured."""
+    """Return the strongest link substitution whose target no sweep captured, or [] if there is none."""
     uncaptured = [s for s in result.dead.substitutions.values() if not s.is_captured]
     if not uncaptured:
         return []

@@ -112,5 +112,5 @@ class Soft404Detector:
 
 
 def _count_names(keys: Iterable[bytes]) -> int:
-    """Return the number of unrelated URLs among these."""
+    """Return the number of unrelated URLs: related URLs have the same page name."""
     return len({page_name(key_url(key)) for key in keys})

@@ -62,7 +62,7 @@ def detach(reader: RowReader, documents: Collection[bytes], doomed: DoomedDocume
     documents are in `documents`. The caller must commit the changes before it requests the next ones.
 
     `documents` are detached last. If a crash interrupts the command, the cluster therefore still contains some of
-    them, and the next run finds the cluster by them.
+    these documents, and the next run finds the cluster again.
     """
     view = View(reader)
     for root in sorted(set(view.roots(sorted(documents)))):
