@@ -16,7 +16,6 @@ PACKAGES = (
     "libglib2.0-doc", "libgtk-3-doc", "python3-doc", "gnuplot-doc", "maxima-doc", "libgsl-dev", "python-dateutil-doc",
     "nasm", "make-doc", "erlang-doc", "libssl-doc", "lua-lpeg-dev",
 )  # fmt: skip
-_PAGE_BYTES_MAX = 300_000
 
 
 def download(folder: Path) -> None:
@@ -43,8 +42,7 @@ def read_pages(folder: Path, package: str) -> Iterator[tuple[str, str]]:
             return
         root = os.path.commonpath([file.parent for file in files])
         for file in files:
-            if file.stat().st_size <= _PAGE_BYTES_MAX:
-                yield str(file.relative_to(root)), file.read_bytes().decode("utf-8", "replace")
+            yield str(file.relative_to(root)), file.read_bytes().decode("utf-8", "replace")
 
 
 def _archive(folder: Path, package: str) -> Path | None:

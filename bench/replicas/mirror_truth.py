@@ -13,7 +13,8 @@ from typing import NamedTuple
 from bench.replicas import debian_docs, javadocs
 
 Pages = dict[str, str]  # path -> HTML; an empty string is a stored 404
-SITE_PAGES_MAX, SITE_PAGES_MIN = 160, 25
+SITE_PAGES_MAX, SITE_PAGES_MIN = 100, 25
+PAGE_BYTES_MAX = 60_000  # larger pages are left out, to save time
 COPIES = 30
 _TEXT = re.compile(r">([^<]+)<")
 _WORD = re.compile(r"[A-Za-z]{2,}")
@@ -41,7 +42,11 @@ def build(archives: Path, seed: int, unrelated: int) -> Truth:
     """Build about 40 replicated sites, identical copies of one of them, and `unrelated` further hosts."""
     rng = random.Random(seed)
     sites, rest = _sites(archives, rng)
-    hosts, levels = [], {}
+    copied_site = max(sorted(sites), key=lambda name: len(sites[name]))
+    copied_pages = sites.pop(copied_site)
+    hosts = [Host(f"copy{number}.{copied_site}.example", copied_site, copied_pages) for number in range(COPIES)]
+    copies = [host.name for host in hosts]
+    levels = {}
     for name, pages in sites.items():
         original = Host(f"www.{name}.example", name, pages)
         hosts.append(original)
@@ -49,11 +54,8 @@ def build(archives: Path, seed: int, unrelated: int) -> Truth:
             copied = Host(_copy_name(name, number, rng), name, copy(pages, rng))
             hosts.append(copied)
             levels[original.name, copied.name] = level
-    copied_site = max(sites, key=lambda name: len(sites[name]))
-    copies = [Host(f"copy{number}.many.example", copied_site, sites[copied_site]) for number in range(COPIES)]
-    hosts += copies
     hosts += islice(_unrelated(rng, rest), unrelated)
-    return Truth(hosts, levels, [host.name for host in copies])
+    return Truth(hosts, levels, copies)
 
 
 def _copy_name(site: str, number: int, rng: random.Random) -> str:
@@ -67,7 +69,7 @@ def _sites(archives: Path, rng: random.Random) -> tuple[dict[str, Pages], list[s
     sites: dict[str, Pages] = {}
     rest: list[str] = []
     for name, all_pages in _packages(archives):
-        pages = dict(all_pages)
+        pages = {path: html for path, html in all_pages if len(html) <= PAGE_BYTES_MAX}
         if len(pages) < SITE_PAGES_MIN:
             continue
         chosen = set(rng.sample(sorted(pages), min(len(pages), SITE_PAGES_MAX)))

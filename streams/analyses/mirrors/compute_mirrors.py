@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from collections import Counter
 
 from state.codecs import url_key as key_codec
 from streams.analyses.mirrors import bigrams, groups, host_pairs, levels, path_tests, samples, structure
@@ -12,52 +12,62 @@ from streams.analyses.mirrors.mirror import Evidence, Mirror, sort_key
 from streams.analyses.sql_engine import SqlEngine
 from streams.settings import AnalysisSettings
 
-Method = Literal["samples", "paper"]
-METHODS: tuple[str, ...] = get_args(Method)
+METHODS = ("samples", "paper")
 _GROUPED_LEVELS = frozenset("123")
 _TABLES = (
     "mirror_pages", "mirror_hosts", "mirror_pairs", "mirror_tests", "mirror_counts", "mirror_absent",
-    "mirror_related", "mirror_links",
+    "mirror_matching", "mirror_related", "mirror_links",
 )  # fmt: skip
 
 
-def compute(engine: SqlEngine, settings: AnalysisSettings, method: Method = "samples") -> list[Mirror]:
+def compute(
+    engine: SqlEngine, settings: AnalysisSettings, method: str = "samples", counters: Counter[str] | None = None
+) -> list[Mirror]:
     """Return all proposed pairs of hosts with their levels, sorted: the closest mirrors first.
 
-    Expects the tables of a data set and `pages`. `method` chooses how stage I proposes pairs.
+    Expects the tables of a data set and `pages`. `method` chooses how stage I proposes pairs. `counters` receives how
+    often each limit was reached.
     """
-    propose(engine, settings, method)
+    chained_features = propose(engine, settings, method)
     path_tests.create_path_tests(engine, "mirror_pairs", settings.mirror_tests_max)
     path_tests.create_counts(engine, "mirror_pairs")
-    structure.create_absent_folders(engine, "mirror_pairs")
-    _create_link_agreement(engine)
+    _create_structure(engine)
     names, pages = _read_hosts(engine)
     counts = _read_counts(engine, names)
     engine.drop(*_TABLES)
+    if counters is not None:
+        counters["mirror_feature_hosts_max"] += chained_features
+        counters["mirror_tests_max"] += sum(pair.tests < pair.paths for pair in counts.values())
     return _mirrors(counts, names, pages)
 
 
-def propose(engine: SqlEngine, settings: AnalysisSettings, method: Method = "samples") -> None:
-    """Run stage I: create `mirror_pairs` (a, b), and the tables of `create_host_pages`."""
+def propose(engine: SqlEngine, settings: AnalysisSettings, method: str = "samples") -> int:
+    """Run stage I: create `mirror_pairs` (a, b), and the tables of `create_host_pages`.
+
+    Return the number of features that were chained because too many hosts share them.
+    """
     samples.create_host_pages(engine)
     samples.create_samples(engine, "mirror_sample", settings.mirror_sample_pages)
+    chained = 0
     if method == "paper":
         bigrams.create_pairs(engine, "mirror_sample", "mirror_pairs")
     else:
-        host_pairs.create_pairs(engine, "mirror_sample", "mirror_pairs", settings.mirror_feature_hosts_max)
+        hosts_max = settings.mirror_feature_hosts_max
+        chained = host_pairs.create_pairs(engine, "mirror_sample", "mirror_pairs", hosts_max)
     engine.drop("mirror_sample")
+    return chained
 
 
-def _create_link_agreement(engine: SqlEngine) -> None:
-    """Compare the links of the pairs whose text lengths correlate."""
-    engine.create(
-        "mirror_related",
-        f"""
-        SELECT a, b FROM mirror_counts
-        WHERE length_correlation >= {levels.LENGTH_CORRELATION_MIN}
-            AND same_bytes + same_text + similar_text < {levels.PART_SHARE_MIN} * (tests - failed_a - failed_b)
-        """,
-    )
+def _create_structure(engine: SqlEngine) -> None:
+    """Look for absent folders of pairs whose texts agree, and compare the links of pairs whose text lengths agree."""
+    agree = f"""
+        same_bytes + same_text + similar_text >= {levels.PART_SHARE_MIN} * (tests - failed_a - failed_b)
+        AND tests >= {levels.TESTS_MIN}
+    """
+    engine.create("mirror_matching", f"SELECT a, b FROM mirror_counts WHERE {agree}")
+    structure.create_absent_folders(engine, "mirror_matching")
+    lengths_agree = f"length_correlation >= {levels.LENGTH_CORRELATION_MIN}"
+    engine.create("mirror_related", f"SELECT a, b FROM mirror_counts WHERE NOT ({agree}) AND {lengths_agree}")
     structure.create_link_agreement(engine, "mirror_related")
 
 

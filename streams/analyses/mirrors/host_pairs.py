@@ -12,10 +12,11 @@ SHARED_PATHS_MIN = 3
 CHAIN_NEIGHBOURS = 2  # following hosts to which a host is connected if a feature is on many hosts
 
 
-def create_pairs(engine: SqlEngine, sample: str, table: str, feature_hosts_max: int) -> None:
+def create_pairs(engine: SqlEngine, sample: str, table: str, feature_hosts_max: int) -> int:
     """Create `table` with the proposed pairs (a, b), a < b, from a table with the columns host, path and cluster.
 
-    Any sample serves if equal paths of two hosts are likely to be in both of their samples.
+    Any sample serves if equal paths of two hosts are likely to be in both of their samples. Return the number of
+    features that more than `feature_hosts_max` hosts share.
     """
     engine.create(
         "mirror_features",
@@ -25,9 +26,8 @@ def create_pairs(engine: SqlEngine, sample: str, table: str, feature_hosts_max: 
         SELECT host, path, CAST(0 AS BIGINT) AS cluster, 0 AS has_cluster FROM {sample}
         """,
     )
-    create_shared_features(
-        engine, "mirror_features", "path, cluster, has_cluster", "mirror_shared", feature_hosts_max
-    )
+    columns = "path, cluster, has_cluster"
+    chained = create_shared_features(engine, "mirror_features", columns, "mirror_shared", feature_hosts_max)
     engine.create(
         table,
         f"""
@@ -36,14 +36,16 @@ def create_pairs(engine: SqlEngine, sample: str, table: str, feature_hosts_max: 
         """,
     )
     engine.drop("mirror_features", "mirror_shared")
+    return chained
 
 
-def create_shared_features(engine: SqlEngine, features: str, columns: str, table: str, hosts_max: int) -> None:
+def create_shared_features(engine: SqlEngine, features: str, columns: str, table: str, hosts_max: int) -> int:
     """Create `table` with a row (a, b, COLUMNS) for each feature that the hosts a < b share.
 
     A feature of more than `hosts_max` hosts would yield too many pairs, but a mirror with many copies has no other
     features. Its hosts are therefore chained: each is paired with the next ones in the order of their hashes. Because
-    all features use the same order, the copies of a mirror are connected by few pairs.
+    all features use the same order, the copies of a mirror are connected by few pairs. Return the number of such
+    features.
     """
     names = columns.split(", ")
     equal = " AND ".join(f"x.{name} = y.{name}" for name in names)
@@ -74,4 +76,6 @@ def create_shared_features(engine: SqlEngine, features: str, columns: str, table
         """
         + "".join(chains),
     )
+    chained: int = engine.rows(f"SELECT count(*) FROM feature_hosts WHERE position = {hosts_max} + 1")[0][0]
     engine.drop("feature_hosts")
+    return chained

@@ -27,6 +27,8 @@ LENGTH_CORRELATION_ALONE_MIN = 0.9  # if the pages have no links to compare
 LINK_RESEMBLANCE_MIN = 0.5
 LINKS_MIN = 10  # fewer links are not evidence
 RELATED_COVER_MIN = 0.25  # common paths of a translation, as a share of the smaller host's pages
+_OUTCOMES = ("same_bytes", "same_text", "similar_text", "related", "different")
+EVIDENCE_KINDS = (*_OUTCOMES, "failed", "soft_404", "absent_folder", "text_lengths", "links")
 AGREEMENT_ERROR = 3.0  # if n tests agree, at most 3 / n of all paths deviate, with 95 % confidence
 
 
@@ -116,7 +118,7 @@ def error_bound(counts: Counts, level: str) -> float | None:
 
 def evidence_of(counts: Counts, level: str) -> Iterator[tuple[str, float, str | None]]:
     """Yield the kind and the value of each piece of evidence, and the URL key that shows it."""
-    for kind in ("same_bytes", "same_text", "similar_text", "related", "different"):
+    for kind in _OUTCOMES:
         if value := getattr(counts, kind):
             yield kind, value, None
     for value, example in ((counts.failed_a, counts.example_a), (counts.failed_b, counts.example_b)):

@@ -77,28 +77,32 @@ def create_link_agreement(engine: SqlEngine, pairs: str) -> None:
     smaller set.
     """
     engine.create(
-        "mirror_linked",
+        "mirror_targets",
         f"""
-        SELECT DISTINCT t.a, t.b, sides.side, t.path AS source, target.path AS target
-        FROM {pairs} AS p
-        JOIN mirror_tests AS t ON t.a = p.a AND t.b = p.b AND t.outcome NOT IN ('failed_a', 'failed_b')
-        CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides
-        JOIN links AS l ON l.source = CASE WHEN side = 0 THEN t.page_a ELSE t.page_b END
-            AND l.link_list = CASE WHEN side = 0 THEN t.link_list_a ELSE t.link_list_b END
-        JOIN mirror_tests AS target ON target.a = t.a AND target.b = t.b
-            AND l.target = CASE WHEN side = 0 THEN target.page_a ELSE target.page_b END
-            AND target.outcome NOT IN ('failed_a', 'failed_b')
+        SELECT t.a, t.b, t.path, t.page_a, t.page_b, t.link_list_a, t.link_list_b
+        FROM {pairs} AS p JOIN mirror_tests AS t ON t.a = p.a AND t.b = p.b
+        WHERE t.is_page_a + t.is_page_b = 2
         """,
+    )
+    sides = " UNION ALL ".join(
+        f"""
+        SELECT DISTINCT source.a, source.b, {side} AS side, source.path AS source, target.path AS target
+        FROM mirror_targets AS source
+        JOIN links ON links.source = source.page_{label} AND links.link_list = source.link_list_{label}
+        JOIN mirror_targets AS target
+            ON target.a = source.a AND target.b = source.b AND target.page_{label} = links.target
+        """
+        for side, label in enumerate("ab")
     )
     engine.create(
         "mirror_links",
-        """
+        f"""
         SELECT a, b, CAST(sum(CASE WHEN sides = 2 THEN 1 ELSE 0 END) AS DOUBLE) / count(*) AS resemblance,
                least(sum(CASE WHEN sides = 2 OR side = 0 THEN 1 ELSE 0 END),
                      sum(CASE WHEN sides = 2 OR side = 1 THEN 1 ELSE 0 END)) AS links
         FROM (SELECT a, b, source, target, count(*) AS sides, min(side) AS side
-              FROM mirror_linked GROUP BY a, b, source, target) AS linked
+              FROM ({sides}) AS linked GROUP BY a, b, source, target) AS counted
         GROUP BY a, b
         """,
     )
-    engine.drop("mirror_linked")
+    engine.drop("mirror_targets")
