@@ -206,6 +206,13 @@ class View:
         results = self.store.keys_under(Family.LINK_TARGETS, [link_chunk.target_hash(key) for key in url_keys], limit)
         return [[key[TARGET_HASH_BYTES:] for key in keys] for keys in results]
 
+    def iterate_chunk_prefixes(self, url_key: bytes, batch_size: int) -> Iterator[list[bytes]]:
+        """Yield the prefixes of the ids of all chunks that may link to a URL, in batches."""
+        target_hash, start = link_chunk.target_hash(url_key), None
+        while keys := self.store.keys(Family.LINK_TARGETS, target_hash, batch_size, start):
+            yield [key[TARGET_HASH_BYTES:] for key in keys]
+            start = keys[-1] + b"\0"
+
     def link_chunks_by_prefixes(self, prefixes: Sequence[bytes]) -> dict[bytes, list[Link]]:
         """Return the chunks whose ids begin with the prefixes: nearly always one per prefix."""
         results = self.store.keys_under(Family.LINK_CHUNKS, prefixes, 1)  # the row with the links is the first

@@ -21,12 +21,13 @@ from streams.find.candidates import CandidateSelector
 from streams.find.find_context import FindContext
 from streams.find.link_evidence import Substitution, normalise
 from streams.find.missing_rule import UrlHistory
+from streams.find.report import substitution_evidence
 from streams.find.text_similarity import TextFeatures
+from streams.query.link_context import find_context, one_line_per_block
 from streams.sketch.index_terms import page_name_hash, path_terms, segment_name_variants, site_hash
 from streams.timestamps import format_iso
 from streams.urls import host_prefix, key_words
 
-_CONTEXT_WORDS = 16  # on either side of an anchor
 _TEXTS_READ, _SITES_MAX = 16, 4
 _QUERY_WORDS_MAX, _NAMES_MAX = 48, 6
 _PAGES_RATED_MAX, _ANCHORS_COMPARED_MAX, _CHUNKS_PER_PAGE = 96, 16, 16
@@ -86,10 +87,11 @@ class NeverSeenSearch:
             anchors.update({anchor for id_ in chunk_ids for anchor in anchors_by_chunk.get(id_, ())})
         documents = [c.document for c, _ in linking[:_TEXTS_READ] if c.document is not None]
         texts = self._context.view.titles_and_texts(list(dict.fromkeys(documents)))
-        contexts = chain.from_iterable(_contexts(text[1], anchors) for text in texts if text is not None)
+        blocks = [one_line_per_block(text[1]).casefold() for text in texts if text is not None]  # like the anchors
+        contexts = [" ".join(find_context(text, anchor)) for text in blocks for anchor in anchors]
         histories = self._context.url_histories.get_many(capture.key for capture, _ in linking)
         linking_now = (h.key for h, (capture, _) in zip(histories, linking, strict=True) if h.last_page == capture)
-        return InLinks([capture.key for capture, _ in linking], anchors, list(contexts), frozenset(linking_now))
+        return InLinks([capture.key for capture, _ in linking], anchors, contexts, frozenset(linking_now))
 
     def _query_weights(self, key: bytes, in_links: InLinks) -> dict[int, float]:
         """Return the weights of the query's words by hash: rare words weigh more, and anchors more than contexts."""
@@ -141,13 +143,13 @@ class NeverSeenSearch:
             substitution = substitutions.get(history.key)
             bonus = _SUBSTITUTION_BONUS * substitution.strength if substitution is not None else 0.0
             ratings[history.key] = bonus + (self._bm25(weights, page) if page is not None else 0.0)
-        best = sorted(ratings, key=lambda k: (-ratings[k], k))[:_ANCHORS_COMPARED_MAX]
-        same = self._with_same_anchor(best, key, anchors)
-        self._context.soft_404_detector.preload(h.last_page for h in histories if h.key in set(best))
+        best = sorted(histories, key=lambda h: (-ratings[h.key], h.key))[:_ANCHORS_COMPARED_MAX]
+        same = self._with_same_anchor([h.key for h in best], key, anchors)
+        self._context.soft_404_detector.preload(h.last_page for h in best)
         rated = [
             _Rated(h, ratings[h.key] + _SAME_ANCHOR_BONUS * (h.key in same), h.key in same)
-            for h in histories
-            if h.key in set(best) and not self._context.soft_404_detector.has_suspected_page(h)
+            for h in best
+            if not self._context.soft_404_detector.has_suspected_page(h)
         ]
         return sorted(rated, key=lambda r: (-r.rating, r.history.key))
 
@@ -181,10 +183,7 @@ class NeverSeenSearch:
         second = max((other.rating for m, other in enumerate(rated) if m != n), default=0.0)
         evidence = []
         if (substitution := substitutions.get(history.key)) is not None:
-            strength = round(substitution.strength, 4)
-            evidence.append(
-                Evidence("link_substitution", strength, pages=substitution.pages, anchor=substitution.anchor)
-            )
+            evidence.append(substitution_evidence(substitution))
         anchor = min(in_links.anchors.items(), key=lambda item: (-item[1], item[0]))[0]
         evidence.append(
             Evidence("anchors", round(min(1.0, rated[n].rating), 4), pages=len(in_links.sources), anchor=anchor)
@@ -205,18 +204,3 @@ def confidence(rating: float, second: float) -> float:
     margin = max(-1.0, min(1.0, (rating - second) / max(rating, 0.2)))
     logit = _CONSTANT + _RATING_WEIGHT * rating + _MARGIN_WEIGHT * margin
     return min(_CONFIDENCE_MAX, 1 / (1 + math.exp(-logit)))
-
-
-def _contexts(text: str, anchors: Mapping[str, int]) -> list[str]:
-    """Return the words on either side of the first occurrence of each anchor in a text, clipped to its line."""
-    folded = text.casefold()
-    contexts = []
-    for anchor in anchors:
-        start = folded.find(anchor)
-        if start < 0:
-            continue
-        line_start, line_end = folded.rfind("\n", 0, start) + 1, folded.find("\n", start)
-        before = folded[line_start:start].split()[-_CONTEXT_WORDS:]
-        after = folded[start + len(anchor) : line_end if line_end >= 0 else len(folded)].split()[:_CONTEXT_WORDS]
-        contexts.append(" ".join([*before, *after]))
-    return contexts

@@ -11,6 +11,7 @@ from streams.find import score as scoring
 from streams.find.answer import Candidate, Copy, Evidence
 from streams.find.copies import version_of
 from streams.find.find_context import DeadUrl
+from streams.find.link_evidence import Substitution
 from streams.find.missing_rule import UrlHistory
 from streams.find.ranking import RankedCandidate
 from streams.find.redirects import RedirectTarget
@@ -206,12 +207,17 @@ def link_evidence(dead: DeadUrl, key: bytes) -> list[Evidence]:
     """Return the evidence of links for the candidate with this URL key."""
     evidence: list[Evidence] = []
     if (substitution := dead.substitutions.get(key)) is not None:
-        strength = round(substitution.strength, 4)
-        evidence.append(Evidence("link_substitution", strength, pages=substitution.pages, anchor=substitution.anchor))
+        evidence.append(substitution_evidence(substitution))
     if key in dead.declared:
         kind, strength = dead.declared[key]
         evidence.append(Evidence(kind.name.lower(), round(strength, 4)))
     return evidence
+
+
+def substitution_evidence(substitution: Substitution) -> Evidence:
+    """Return the evidence of a link substitution: its strength, the number of pages, and their anchor."""
+    strength = round(substitution.strength, 4)
+    return Evidence("link_substitution", strength, pages=substitution.pages, anchor=substitution.anchor)
 
 
 def _rule_evidence(prediction: Prediction) -> Evidence:

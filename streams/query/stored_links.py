@@ -16,7 +16,7 @@ from state.model import Capture, Link, LinkKind
 from state.view import View
 from streams.query.link_context import find_context, one_line_per_block
 
-CHUNKS_READ_MAX = 4_096  # chunks of one target
+_CHUNKS_PER_LOOKUP = 256  # their links are in memory at the same time
 _SOURCES_PER_LOOKUP = 64  # their texts are in memory at the same time
 
 
@@ -58,13 +58,11 @@ def links_from(
     yield from _stored_links(view, _merge(captures, lists, chunks), sweep_names, with_context=with_context)
 
 
-def links_to(
-    view: View, key: bytes, sweep: int | None = None, sources_max: int | None = None, *, with_context: bool = False
-) -> Iterator[StoredLink]:
+def links_to(view: View, key: bytes, sweep: int | None = None, *, with_context: bool = False) -> Iterator[StoredLink]:
     """Yield the links to a URL by source, in the order of the sources' keys."""
     sweep_names = _sweep_names(view)
-    chunks = chunks_with_target(view, [key])[key]
-    for sources in _batches(islice(_sources(view, list(chunks)), sources_max)):
+    chunks = _chunks_with_target(view, key)
+    for sources in _batches(_sources(view, list(chunks))):
         histories = view.histories(sources)
         captures = {
             source: _captures_with_links(history, sweep_names, sweep)
@@ -75,14 +73,14 @@ def links_to(
         yield from _stored_links(view, merged, sweep_names, with_context=with_context)
 
 
-def chunks_with_target(view: View, keys: Sequence[bytes]) -> dict[bytes, dict[bytes, list[Link]]]:
-    """Return the chunks that link to each URL, by URL key and chunk id, with only the links to this URL."""
-    by_target: dict[bytes, dict[bytes, list[Link]]] = {}
-    for key, prefixes in zip(keys, view.chunk_prefixes(keys, CHUNKS_READ_MAX), strict=True):
-        chunks = view.link_chunks_by_prefixes(prefixes)
-        matching = {id_: [link for link in links if link.target == key] for id_, links in chunks.items()}
-        by_target[key] = {id_: links for id_, links in matching.items() if links}
-    return by_target
+def _chunks_with_target(view: View, key: bytes) -> dict[bytes, list[Link]]:
+    """Return the chunks that link to a URL, by chunk id, with only the links to this URL."""
+    matching: dict[bytes, list[Link]] = {}
+    for prefixes in view.iterate_chunk_prefixes(key, _CHUNKS_PER_LOOKUP):
+        for id_, links in view.link_chunks_by_prefixes(prefixes).items():
+            if links_to_url := [link for link in links if link.target == key]:
+                matching[id_] = links_to_url
+    return matching
 
 
 def _sources(view: View, chunk_ids: Sequence[bytes]) -> Iterator[bytes]:

@@ -38,6 +38,12 @@ def test_the_words_around_the_anchor_count_if_the_anchor_says_nothing(view, find
     assert best(finder(view).find(LOST)).url == f"{SITE}/trees/larch.html"
 
 
+def test_an_anchor_inside_a_longer_word_has_no_context(view, finder, pages, text):
+    line = "\nThe atmosphere of oak trees.\nThe larch trees: here.\n"
+    view.add({**pages, SOURCES[0]: text("source") + line + text("other")}).link(SOURCES[0], (LOST, "here"))
+    assert best(finder(view).find(LOST)).url == f"{SITE}/trees/larch.html"
+
+
 def test_a_url_without_links_to_it_is_unknown(linked, finder):
     assert finder(linked).find(f"{SITE}/p/4712").status == "unknown"
 
