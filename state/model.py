@@ -43,7 +43,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     raw_fingerprint: bytes = msgspec.field(name="raw")  # 8 bytes, or b"" if the page was not sketched
     redirect: str | None = None
     extractor: int = 0  # a value of `Extractor`
-    links: bytes = b""  # 8-byte id of the list of the page's links; empty if the page has no (stored) links
+    links: bytes = b""  # 8-byte id of the list of the page's links; empty if no links of the page are stored
     # Distinguishes captures of a URL with the same time; 0 until the capture is stored.
     tiebreaker: int = msgspec.field(default=0, name="tie")
 

@@ -29,7 +29,7 @@ MIB = 1 << 20
 _KEYS_PER_BATCH = 16
 _REFERENCE_BUFFERS_MIB = 256  # the sizes in `STORAGE` were chosen for this total limit on write buffers
 _CACHE_ENTRY_BYTES = 0  # 0: unknown, so the cache's table grows with its entries and is not allocated up front
-_AFTER_PREFIX = b"\xff" * 32  # after a prefix: sorts after all keys that continue the prefix by up to 32 bytes
+_AFTER_PREFIX = b"\xff" * 32  # sorts after any continuation of a prefix by up to 32 bytes
 _FILES_PER_TIERED_COMPACTION = 8
 _TRAINING_PER_DICTIONARY = 16  # bytes of rows from which a byte of a dictionary is trained
 

@@ -27,7 +27,7 @@ Resemblances = Callable[[RankedCandidate, list[RankedCandidate]], list[float]]
 
 
 def group_copies(old_key: bytes, ranked: list[RankedCandidate], resemblances: Resemblances) -> list[RankedCandidate]:
-    """Group copies, and return the best copy of each group with the highest score of the group, the best first.
+    """Group copies. Return the best copy of each group, with the highest score in the group, sorted by score.
 
     `resemblances` compares the last document of one candidate with the last documents of others.
     """

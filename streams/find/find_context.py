@@ -76,7 +76,7 @@ class FindContext:
         return build_history(key, captures, self.sweeps, self.soft_404_detector.is_suspected)
 
     def read_dead_url(self, history: UrlHistory, missing_since: int) -> DeadUrl:
-        """Read what the search needs of a dead URL: the document that represents its page, and evidence of links."""
+        """Return a dead URL with the document that represents its page, and with the evidence of links."""
         row = self._representative_row(history)
         return DeadUrl(
             key=history.key,

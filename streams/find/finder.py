@@ -157,7 +157,7 @@ class Finder:
         return list(islice(missing, NEIGHBOURS_MAX))
 
     def _move_target(self, case: _Case) -> str | None:
-        """Return the new URL of a move from which rules can be learned: decided by an editor or, otherwise, sure."""
+        """Return the new URL if rules can be learned from the move: it is sure, or an editor decided it."""
         decision = self._decisions.first(case.keys)
         return decision.new_url if decision is not None else self._sure_move_target(case)
 

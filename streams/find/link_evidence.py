@@ -169,10 +169,11 @@ class LinkEvidence:
         changes = []
         for source, pages in captures.items():
             versions = [lists.get((source, page.links), []) for page in pages]
-            linking = [index for index, ids in enumerate(versions) if not anchors.keys().isdisjoint(ids)]
-            if not linking or linking[-1] + 1 == len(pages) or pages[linking[-1] + 1].sweep < missing_since:
-                continue
-            before, after = versions[linking[-1]], versions[linking[-1] + 1]
+            linking_indexes = [index for index, ids in enumerate(versions) if not anchors.keys().isdisjoint(ids)]
+            next_index = linking_indexes[-1] + 1 if linking_indexes else len(pages)
+            if next_index == len(pages) or pages[next_index].sweep < missing_since:
+                continue  # the page still links to the URL, or stopped before the URL went missing
+            before, after = versions[next_index - 1], versions[next_index]
             changes.append(
                 _Change(
                     source,
@@ -194,10 +195,10 @@ class LinkEvidence:
         content: dict[bytes, list[str]] = {}
         navigation: dict[bytes, list[str]] = {}
         for id_, links in chunks.items():
-            to_key = [link for link in links if link.target == key and link.kind is LinkKind.ANCHOR]
-            anchors = list(filter(None, (normalise(link.anchor) for link in to_key)))
+            links_to_key = [link for link in links if link.target == key and link.kind is LinkKind.ANCHOR]
+            anchors = list(filter(None, (normalise(link.anchor) for link in links_to_key)))
             if anchors:
-                (navigation if all(link.navigation for link in to_key) else content)[id_] = anchors
+                (navigation if all(link.navigation for link in links_to_key) else content)[id_] = anchors
         return {**content, **navigation}
 
     def sample_sources(self, chunk_ids: Iterable[bytes]) -> list[bytes]:
@@ -268,6 +269,7 @@ class LinkEvidence:
 
 
 def normalise(anchor: str) -> str:
+    """Return an anchor as it is compared with others: without differences in case and white space."""
     return " ".join(anchor.casefold().split())
 
 
@@ -278,7 +280,7 @@ def _count_replaced_targets(target: bytes, old_links: Sequence[Link], new_links:
 
 
 def _chain(first: Substitution, second: Substitution) -> Substitution:
-    """Chain two substitutions: a dead URL by a second dead URL, and this one by a third URL."""
+    """Chain two substitutions: of a dead URL by a second dead URL, and of the second URL by a third."""
     return msgspec.structs.replace(
         second,
         votes=_STEP_FACTOR * min(first.votes, second.votes),

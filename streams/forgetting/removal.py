@@ -111,7 +111,7 @@ def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> It
 def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
     """Remove the captures of a URL key in removals of limited size, and the decision about the URL in the last one.
 
-    If there are several removals, the state names the URL until the last one, so that a later command can resume.
+    If there are several removals, the state records the URL until the last one, so that a later command can resume.
     """
     entry_finder, start = _entry_finder(reader, key), b""
     doomed = DoomedDocuments(reader, lambda capture: capture.key != key)
@@ -135,7 +135,7 @@ def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
 
 
 def _with_decision(reader: RowReader, key: bytes, removal: Removal) -> Removal:
-    """Add the deletion of the row of a URL's decision, if there is one. Count the decision unless it was removed."""
+    """Add the deletion of a URL's row in `decisions`, if there is one. A decision that was removed is not counted."""
     row_key = decision_row.encode_key(key)
     if (value := reader.get(Family.DECISIONS, row_key)) is None:
         return removal

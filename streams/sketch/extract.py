@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PAGE_BYTES_MAX = 10 << 20
 DEFAULT_EXTRACTOR = "resiliparse-body"
 TITLE_CHARS_MAX = 200
-SHORT_TEXT_CHARS = 200  # if a page has no more text than this, its script may be a redirect
+SHORT_TEXT_CHARS = 200  # a script may redirect a page that has no more text than this
 REFRESH_SECONDS_MAX = 15  # a slower refresh is not a redirect
 _HEAD_CHARS = 1 << 16  # only this part of a page is searched for a meta refresh
 SKIPPED_TAGS_BY_EXTRACTOR = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}

@@ -132,7 +132,7 @@ class Snapshots:
         ranges = await self._range.read(numbers)
         for number in sorted(numbers):
             partition = self._partitions.by_number.get(number)
-            if partition is not None and _is_complete(partition.offset, ranges[number].start):
+            if partition is not None and _has_needed_records(partition.offset, ranges[number].start):
                 continue  # do not wait for the lock, which a batch may hold
             async with self._partitions.locks[number]:
                 await self._prepare(number)
@@ -140,27 +140,27 @@ class Snapshots:
     async def _prepare(self, number: int) -> None:
         partition = self._partitions.open(number)
         own_offset, expected = partition.offset, Snapshot.of(partition, self._partitions.partition_count)
-        tried: set[int] = set()
+        tried_offsets: set[int] = set()
         previous_offsets: list[int] | None = None
         while True:  # the owner may be replacing old snapshots and trimming the changelog
             offsets = await asyncio.to_thread(snapshots.list_offsets, self.folder(number))
-            records = (await self._range.read([number]))[number]
-            is_incomplete = not _is_complete(own_offset, records.start)
-            offset_min = own_offset + (1 if is_incomplete else max(1, self._records_per_snapshot))
+            changelog = (await self._range.read([number]))[number]
+            has_gap = not _has_needed_records(own_offset, changelog.start)
+            offset_min = own_offset + (1 if has_gap else max(1, self._records_per_snapshot))
             # A snapshot whose offset is after the end belongs to an earlier collection with the same prefix.
-            usable = [offset for offset in offsets if offset >= offset_min and offset in records]
-            untried = [offset for offset in usable if offset not in tried]
-            if untried:
-                if await self._restore(number, untried[0], expected):
+            usable_offsets = [offset for offset in offsets if offset >= offset_min and offset in changelog]
+            untried_offsets = [offset for offset in usable_offsets if offset not in tried_offsets]
+            if untried_offsets:
+                if await self._restore(number, untried_offsets[0], expected):
                     return
-                tried.add(untried[0])
-            elif not is_incomplete:
+                tried_offsets.add(untried_offsets[0])
+            elif not has_gap:
                 return
             elif offsets == previous_offsets:
                 break
             previous_offsets = offsets
         raise StateError(
-            f"the changelog of partition {number} starts at offset {records.start}, but the partition ends at"
+            f"the changelog of partition {number} starts at offset {changelog.start}, but the partition ends at"
             f" offset {own_offset}, and {self.folder(number)} has no intact snapshot that fills the gap",
             "check that kafka.snapshot_folder is the folder that all workers share; the log names each damaged"
             " snapshot",
@@ -191,14 +191,14 @@ class Snapshots:
     def ensure_complete(self, number: int, start: int) -> None:
         """End the process if an open partition lacks records that have been deleted since `prepare`."""
         partition: Partition | None = self._partitions.by_number.get(number)
-        if partition is not None and not _is_complete(partition.offset, start):
+        if partition is not None and not _has_needed_records(partition.offset, start):
             fields = {"partition": number, "offset": partition.offset, "start": start}
             log.error("changelog records were deleted before they were read", **fields)
             end_process()
 
 
-def _is_complete(offset: int, start: int) -> bool:
-    """Return whether a changelog that starts at `start` contains all records that a partition at `offset` needs.
+def _has_needed_records(offset: int, start: int) -> bool:
+    """Return whether a changelog that starts at `start` has all records that a partition at `offset` needs.
 
     Faust starts at the record at the partition's offset, so this record must exist too.
     """
