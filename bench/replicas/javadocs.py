@@ -35,11 +35,11 @@ TARGETS = {
     "org.jdom:jdom2": ("2.0.5", "2.0.6"),
     "org.hamcrest:hamcrest": ("2.1", "2.2"),
 }
-# Unrelated: one version each, so that nothing is replicated.
+# Unrelated: one version each, so that nothing is replicated. commons-lang3 would be replicated: commons-text began as a
+# copy of one of its packages.
 UNRELATED = {
     "commons-io:commons-io": ("2.11.0",),
     "org.apache.commons:commons-compress": ("1.21",),
-    "org.apache.commons:commons-lang3": ("3.12.0",),
     "org.apache.commons:commons-collections4": ("4.4",),
     "org.apache.commons:commons-math3": ("3.6.1",),
     "org.mockito:mockito-core": ("4.0.0",),

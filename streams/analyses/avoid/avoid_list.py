@@ -20,7 +20,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str
     keep: bool
     pages: int  # crawled pages whose longest matching prefix this is
-    lost: int  # of these, pages that are skipped although they have no copy
+    lost: int  # of these, skipped pages without a copy
+    unconfirmed: int  # of these, skipped pages with a copy, but the crawl has not met the one that is kept
     instead: str  # URL prefix of the copy that is kept
     reason: Reason
 

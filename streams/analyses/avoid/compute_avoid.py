@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from state.codecs.url_key import url_of
-from streams.analyses.avoid.avoid_list import Entry, deciding_entry, prefixes_of
+from streams.analyses.avoid.avoid_list import Entry, Reason, deciding_entry, prefixes_of
 from streams.analyses.avoid.keepers import Root, choose_keepers, read_roots
 from streams.analyses.sql_engine import SqlEngine
 from streams.export.hashes import host_hash
@@ -17,18 +17,36 @@ from streams.export.hashes import host_hash
 DEPTH_MAX = 32  # directories with more slashes are decided together with their parent
 
 
+class _Count(NamedTuple):
+    """A number of pages: all, those with a copy in their class, and those with a copy that is kept."""
+
+    pages: int
+    copies: int
+    kept_copies: int
+
+    def minus(self, other: _Count) -> _Count:
+        return _Count(*(a - b for a, b in zip(self, other, strict=True)))
+
+
+_SAMPLED_PAGE = _Count(1, 1, 1)
+
+
 class _Directory:
-    """The pages below a directory, and their copies in collections that are kept."""
+    """The pages below a directory: those with a copy in their class, and those with a copy that is kept."""
 
     def __init__(self) -> None:
-        self.pages = self.copies = 0
+        self.pages = self.copies = self.kept_copies = 0
         self.by_collection: Counter[int] = Counter()
         self.children: list[str] = []
 
-    def add(self, collection: int, pages: int, copies: int) -> None:
+    def add(self, collection: int, pages: int, copies: int, kept_copies: int) -> None:
         self.pages += pages
         self.copies += copies
+        self.kept_copies += kept_copies
         self.by_collection[collection] += copies
+
+    def count(self) -> _Count:
+        return _Count(self.pages, self.copies, self.kept_copies)
 
     def collection(self) -> int:
         """Return the collection with the most copies."""
@@ -46,9 +64,10 @@ class _Decision(NamedTuple):
 def compute_avoid(engine: SqlEngine, *, pure: float, sample: float) -> list[Entry]:
     """Return the avoid-list, sorted by prefix. Needs the tables that `compute_collections.compute` leaves.
 
-    A directory is skipped if at least a share `pure` of its pages has a copy. Directories above the root of a
-    collection are not considered. A share `sample` of each copy, chosen by the hash of the path, stays on the crawl
-    list.
+    A directory is skipped if at least a share `pure` of its pages has a copy in another collection of the class. The
+    kept collection need not contain the copy, because an incomplete crawl may have missed it there. Directories above
+    the root of a collection are not considered. A share `sample` of each copy, chosen by the hash of the path, stays
+    on the crawl list.
     """
     roots = read_roots(engine)
     keepers = choose_keepers(engine, roots)
@@ -63,13 +82,14 @@ def compute_avoid(engine: SqlEngine, *, pure: float, sample: float) -> list[Entr
 
 
 def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: dict[int, Root]) -> None:
-    """Create `labelled_pages`: the pages below the roots of skippable collections, and whether each has a copy.
+    """Create `labelled_pages`: the pages below the roots of skippable collections, and whether they have copies.
 
     A page below several roots belongs to the collection in which it has a copy. Among these, the longest root wins.
     """
     skipped = sorted(keepers)
     columns = {
         "collection": pa.array(skipped, pa.int64()),
+        "class": pa.array([roots[collection].class_id for collection in skipped], pa.int64()),
         "keeper": pa.array([keepers[collection] for collection in skipped], pa.int64()),
         "host": pa.array([host_hash(roots[collection].key.encode()) for collection in skipped], pa.int64()),
         "root": pa.array([roots[collection].key for collection in skipped], pa.string()),
@@ -80,6 +100,14 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
         """
         SELECT DISTINCT s.collection, m.cluster
         FROM skippable AS s JOIN collection_members AS m ON m.collection = s.keeper
+        """,
+    )
+    engine.create(
+        "class_clusters",
+        """
+        SELECT c.class, m.cluster, min(m.collection) AS first, max(m.collection) AS last
+        FROM collection_members AS m JOIN collections AS c ON c.collection = m.collection
+        GROUP BY c.class, m.cluster
         """,
     )
     remaining = sorted(roots.keys() - keepers.keys())
@@ -95,9 +123,12 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
         "rooted_pages",
         """
         SELECT p.page, p.path, p.url_key, s.collection, length(s.root) AS root_length,
-               CASE WHEN c.cluster IS NOT NULL AND k.page IS NULL THEN 1 ELSE 0 END AS is_copy
+               CASE WHEN k.page IS NULL AND (o.first <> s.collection OR o.last <> s.collection)
+                    THEN 1 ELSE 0 END AS is_copy,
+               CASE WHEN k.page IS NULL AND c.cluster IS NOT NULL THEN 1 ELSE 0 END AS is_kept_copy
         FROM pages AS p
         JOIN skippable AS s ON s.host = p.host AND substring(p.url_key, 1, length(s.root)) = s.root
+        LEFT JOIN class_clusters AS o ON o.class = s.class AND o.cluster = coalesce(p.cluster, p.document)
         LEFT JOIN keeper_clusters AS c ON c.collection = s.collection AND c.cluster = coalesce(p.cluster, p.document)
         LEFT JOIN kept_pages AS k ON k.page = p.page
         WHERE p.document IS NOT NULL
@@ -106,18 +137,18 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
     engine.create(
         "labelled_pages",
         """
-        SELECT page, path, url_key, collection, top_length, is_copy FROM (
-            SELECT page, path, url_key, collection, is_copy,
+        SELECT page, path, url_key, collection, top_length, is_copy, is_kept_copy FROM (
+            SELECT page, path, url_key, collection, is_copy, is_kept_copy,
                    min(root_length) OVER (PARTITION BY page) AS top_length,
                    row_number() OVER (
-                       PARTITION BY page ORDER BY is_copy DESC, root_length DESC, collection
+                       PARTITION BY page ORDER BY is_kept_copy DESC, is_copy DESC, root_length DESC, collection
                    ) AS position
             FROM rooted_pages
         ) AS ordered
         WHERE position = 1
         """,
     )
-    engine.drop("skippable", "keeper_clusters", "kept_collections", "kept_pages", "rooted_pages")
+    engine.drop("skippable", "keeper_clusters", "class_clusters", "kept_collections", "kept_pages", "rooted_pages")
 
 
 def _read_directories(engine: SqlEngine) -> dict[str, _Directory]:
@@ -126,15 +157,16 @@ def _read_directories(engine: SqlEngine) -> dict[str, _Directory]:
     for depth in range(1, DEPTH_MAX + 1):
         pattern = f"^([^/?]*/){{{depth}}}"  # matches the directory with this number of slashes, or nothing
         query = f"""
-            SELECT directory, collection, count(*), sum(is_copy) FROM (
-                SELECT regexp_extract(url_key, '{pattern}', 0) AS directory, collection, is_copy, top_length
+            SELECT directory, collection, count(*), sum(is_copy), sum(is_kept_copy) FROM (
+                SELECT regexp_extract(url_key, '{pattern}', 0) AS directory, collection, is_copy, is_kept_copy,
+                       top_length
                 FROM labelled_pages
             ) AS levels
             WHERE directory <> '' AND length(directory) >= top_length
             GROUP BY directory, collection
         """
-        for key, collection, pages, copies in engine.rows(query):
-            directories[key].add(collection, pages, int(copies))
+        for key, collection, pages, copies, kept_copies in engine.rows(query):
+            directories[key].add(collection, pages, int(copies), int(kept_copies))
     for key in list(directories):
         parent = key[: key.rfind("/", 0, -1) + 1]
         if parent in directories:
@@ -170,7 +202,7 @@ def _read_sample(engine: SqlEngine, share: float) -> list[tuple[int, str]]:
             SELECT collection, url_key,
                    row_number() OVER (PARTITION BY collection ORDER BY path, url_key) AS position,
                    count(*) OVER (PARTITION BY collection) AS pages
-            FROM labelled_pages WHERE is_copy = 1 AND url_key NOT LIKE '%/'
+            FROM labelled_pages WHERE is_kept_copy = 1 AND url_key NOT LIKE '%/'
         ) AS ordered
         WHERE position - 1 < {share} * pages
     """
@@ -183,33 +215,31 @@ def _entries(
     keepers: dict[int, int],
     roots: dict[int, Root],
 ) -> Iterator[Entry]:
-    def entry(key: str, collection: int, *, keep: bool, pages: int, copies: int, reason: str) -> Entry:
+    """Yield the entries. The pages of inner entries do not count for the entries around them."""
+
+    def entry(key: str, collection: int, reason: Reason, count: _Count) -> Entry:
         keeper = roots[keepers[collection]]
+        keep = reason != "copy"
         return Entry(
             prefix=url_of(key.encode(), https=roots[collection].https),
             keep=keep,
-            pages=pages,
-            lost=0 if keep else pages - copies,
+            pages=count.pages,
+            lost=0 if keep else count.pages - count.copies,
+            unconfirmed=0 if keep else count.copies - count.kept_copies,
             instead=url_of(keeper.key.encode(), https=keeper.https),
-            reason=reason,  # type: ignore[arg-type]
+            reason=reason,
         )
 
-    pages, copies = Counter[str](), Counter[str]()
-    for decision in decisions.values():
-        pages[decision.key] += decision.directory.pages
-        copies[decision.key] += decision.directory.copies
-        parents = list(prefixes_of(decision.key))[2:]  # without the prefix, which occurs as a URL and as a directory
-        parent = next((key for key in parents if key in decisions), None)
+    counts = {key: decision.directory.count() for key, decision in decisions.items()}
+    for key, decision in decisions.items():
+        parents = list(prefixes_of(key))[2:]  # without the prefix, which occurs as a URL and as a directory
+        parent = next((parent for parent in parents if parent in decisions), None)
         if parent is not None:
-            pages[parent] -= decision.directory.pages
-            copies[parent] -= decision.directory.copies
+            counts[parent] = counts[parent].minus(decision.directory.count())
     for collection, key in sampled:
         around = deciding_entry(key, decisions)
         if around is not None and not around.keep:
-            pages[around.key] -= 1
-            copies[around.key] -= 1
-            yield entry(key, collection, keep=True, pages=1, copies=1, reason="sample")
+            counts[around.key] = counts[around.key].minus(_SAMPLED_PAGE)
+            yield entry(key, collection, "sample", _SAMPLED_PAGE)
     for key, decision in decisions.items():
-        reason = "exception" if decision.keep else "copy"
-        collection = decision.directory.collection()
-        yield entry(key, collection, keep=decision.keep, pages=pages[key], copies=copies[key], reason=reason)
+        yield entry(key, decision.directory.collection(), "exception" if decision.keep else "copy", counts[key])

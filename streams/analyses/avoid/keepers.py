@@ -27,8 +27,10 @@ class Root(NamedTuple):
 def read_roots(engine: SqlEngine) -> dict[int, Root]:
     """Return the roots of all collections, by collection."""
     query = """
-        SELECT r.collection, c.class, r.root, r.https, r.representative, c.clusters
-        FROM collection_roots AS r JOIN collections AS c ON c.collection = r.collection
+        SELECT r.collection, c.class, r.root, r.https, f.collection IS NOT NULL, c.clusters
+        FROM collection_roots AS r
+        JOIN collections AS c ON c.collection = r.collection
+        LEFT JOIN representatives AS f ON f.collection = r.collection
     """
     return {root.collection: root for root in (Root(*row) for row in engine.rows(query))}
 

@@ -36,25 +36,6 @@ def create_collections(engine: SqlEngine, clusters_min: int) -> None:
     engine.drop("large_collections", "collection_clusters", "similar_collections", "classes")
 
 
-def create_classes(engine: SqlEngine, clusters_min: int) -> None:
-    """Create the same tables as `create_collections`, but with the classes in `trivial_clusters`."""
-    _create_large_collections(engine, clusters_min)
-    engine.create(
-        "collections",
-        """
-        SELECT c.collection, k.class, c.pages, c.clusters
-        FROM large_collections AS c
-        JOIN (
-            SELECT m.collection, min(t.component) AS class
-            FROM members AS m JOIN trivial_clusters AS t ON t.node = m.cluster
-            GROUP BY m.collection
-        ) AS k ON k.collection = c.collection
-        """,
-    )
-    _keep_members(engine)
-    engine.drop("large_collections", "trivial_clusters")
-
-
 def _create_large_collections(engine: SqlEngine, clusters_min: int) -> None:
     engine.create(
         "large_collections",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from os.path import commonprefix
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from state.codecs.url_key import decode_host, host_prefix, url_of
-from streams.analyses.collections.classes import create_classes, create_collections
+from streams.analyses.collections.attached_pages import attach_pages
+from streams.analyses.collections.classes import create_collections
 from streams.analyses.collections.collection_results import ClassSize, Collection, Links, Reason, Result, Rule
+from streams.analyses.collections.collection_roots import create_roots
 from streams.analyses.collections.published_rules import create_similar_clusters
 from streams.analyses.collections.regions import create_regions
 from streams.analyses.sql_engine import SqlEngine
@@ -34,26 +35,27 @@ def compute(engine: SqlEngine, *, rule: Rule = "regions", clusters_min: int, url
     """Return the collections by a rule. Needs the tables of a data set and `pages`.
 
     Leave the tables `collections` (collection, class, pages, clusters), `collection_members` (page, cluster,
-    collection) and `collection_roots` (collection, root, https, representative) for other analyses.
+    collection), `collection_roots` (collection, host, root, https) and `representatives` (collection) for other
+    analyses.
     """
     if rule == "regions":
-        create_regions(engine)
-        create_collections(engine, clusters_min)
+        create_regions(engine, clusters_min)
     else:
         create_similar_clusters(engine, rule)
-        create_classes(engine, clusters_min)
+    create_collections(engine, clusters_min)
+    create_roots(engine)
+    if rule == "regions":
+        attach_pages(engine)
+        engine.drop("node_links")
     rows = _read_rows(engine, urls_max)
     classes = _order_classes(rows)
-    _insert_roots(engine, classes)
+    representatives = [members[0].collection for members in classes]
+    engine.insert("representatives", pa.table({"collection": pa.array(representatives, pa.int64())}))
     return Result(
-        collections=tuple(_number_classes(classes)), classes=_class_sizes(engine, rows, rule), links=_links(engine)
+        collections=tuple(_number_classes(classes)),
+        classes=_class_sizes(engine, rows, rule),
+        links=_links(engine),
     )
-
-
-def common_directory(first: bytes, last: bytes) -> bytes:
-    """Return the directory that contains all URL keys between two keys in the order of bytes."""
-    path = commonprefix([first, last]).partition(b"?")[0]  # noqa: RUF071  the next line removes an incomplete segment
-    return path[: path.rfind(b"/") + 1]
 
 
 def _read_rows(engine: SqlEngine, urls_max: int) -> list[_Row]:
@@ -76,12 +78,9 @@ def _read_rows(engine: SqlEngine, urls_max: int) -> list[_Row]:
     for collection, key, https in engine.rows(query):
         urls[collection].append(url_of(key.encode(), https=https))
     query = """
-        SELECT c.collection, c.class, c.pages, c.clusters, l.hosts, p.first, p.last, p.https
+        SELECT c.collection, c.class, c.pages, c.clusters, l.hosts, r.root, r.https
         FROM collections AS c
-        JOIN (
-            SELECT collection, min(url_key) AS first, max(url_key) AS last, max(https) AS https
-            FROM collection_pages GROUP BY collection
-        ) AS p ON p.collection = c.collection
+        JOIN collection_roots AS r ON r.collection = c.collection
         LEFT JOIN (
             SELECT m.collection, count(DISTINCT s.host) AS hosts
             FROM links AS l
@@ -92,17 +91,8 @@ def _read_rows(engine: SqlEngine, urls_max: int) -> list[_Row]:
         ) AS l ON l.collection = c.collection
     """
     rows = [
-        _Row(
-            collection,
-            class_id,
-            pages,
-            clusters,
-            hosts or 0,
-            common_directory(first.encode(), last.encode()) or host_prefix(first.encode()),
-            https,
-            tuple(urls[collection]),
-        )
-        for collection, class_id, pages, clusters, hosts, first, last, https in engine.rows(query)
+        _Row(collection, class_id, pages, clusters, hosts or 0, root.encode(), https, tuple(urls[collection]))
+        for collection, class_id, pages, clusters, hosts, root, https in engine.rows(query)
     ]
     engine.drop("collection_pages")
     return rows
@@ -116,17 +106,6 @@ def _order_classes(rows: Iterable[_Row]) -> list[list[_Row]]:
     ordered = [sorted(members, key=_preference) for members in classes.values()]
     ordered.sort(key=lambda members: (-sum(row.pages for row in members), members[0].root_key, members[0].collection))
     return ordered
-
-
-def _insert_roots(engine: SqlEngine, classes: Iterable[list[_Row]]) -> None:
-    rows = [(row, row is members[0]) for members in classes for row in members]
-    columns = {
-        "collection": pa.array([row.collection for row, _ in rows], pa.int64()),
-        "root": pa.array([row.root_key.decode() for row, _ in rows], pa.string()),
-        "https": pa.array([row.https for row, _ in rows], pa.bool_()),
-        "representative": pa.array([is_first for _, is_first in rows], pa.bool_()),
-    }
-    engine.insert("collection_roots", pa.table(columns))
 
 
 def _number_classes(classes: Iterable[list[_Row]]) -> list[Collection]:
@@ -171,7 +150,7 @@ def _to_collection(number: int, row: _Row, reason: Reason | None) -> Collection:
 
 
 def _class_sizes(engine: SqlEngine, rows: Iterable[_Row], rule: Rule) -> tuple[ClassSize, ...]:
-    """Return the sizes of all classes. The published rules also count classes of small collections."""
+    """Return the sizes of all classes; by the published rules, those of all similar clusters."""
     if rule != "regions":
         sizes = engine.rows("SELECT cardinality, size FROM similar_clusters")
         return tuple(sorted(ClassSize(cardinality=cardinality, size=size) for cardinality, size in sizes))

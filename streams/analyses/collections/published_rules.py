@@ -20,7 +20,7 @@ def create_similar_clusters(engine: SqlEngine, rule: str) -> None:
     """Create `members` as `create_regions` does, and `similar_clusters` (class, cardinality, size).
 
     `cardinality` is the number of collections of a similar cluster, `size` their number of pages. By the extended
-    condition, both are maxima. Also create `trivial_clusters` (cluster, class).
+    condition, `cardinality` is the largest one of the trivial clusters.
     """
     engine.create(
         "cluster_sizes",
@@ -67,6 +67,7 @@ def create_similar_clusters(engine: SqlEngine, rule: str) -> None:
         GROUP BY t.component
         """,
     )
+    engine.drop("trivial_clusters")
     _create_members(engine)
     engine.drop("cluster_sizes", "nodes", "page_links", "merged_pairs")
 

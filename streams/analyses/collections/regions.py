@@ -3,6 +3,9 @@
 A link is straight if the directory of one of its pages contains the other page. A link between two manuals, or
 between two versions of a manual, is therefore not straight. Two clusters belong together if straight links connect at
 least half of the pages of the smaller cluster with different pages of the other cluster.
+
+A region that consists of a few similar pages of a large manual is not a collection: most of its links lead to the
+rest of the manual. At least half of the straight links of a collection's pages must lead to its own pages.
 """
 
 from __future__ import annotations
@@ -13,11 +16,17 @@ from streams.analyses.sql_engine import SqlEngine
 MERGED_SHARE = 0.5  # of the pages of the smaller cluster
 MERGED_MIN = 2
 FILLER_SHARE, FILLER_MIN = 0.1, 4  # a document on so many pages of a host is an error page or a placeholder
+INSIDE_SHARE = 0.5  # of a collection's straight links
 
 
-def create_regions(engine: SqlEngine) -> None:
-    """Create `members` (page, cluster, collection): the pages that merged links connect on one host."""
+def create_regions(engine: SqlEngine, clusters_min: int) -> None:
+    """Create `members` (page, cluster, collection): the pages that merged links connect on one host.
+
+    Regions with fewer than `clusters_min` distinct clusters are left out. Also create `node_links` (source, target,
+    target_cluster, ...), the links from replicated pages to pages of their host.
+    """
     _create_nodes(engine)
+    _create_straight_links(engine)
     _create_nearest_links(engine)
     engine.create(
         "merged_pairs",
@@ -40,18 +49,50 @@ def create_regions(engine: SqlEngine) -> None:
         """,
     )
     create_components(engine, "merged_links", "regions")
+    _create_members(engine, clusters_min)
+    engine.drop(
+        "nodes", "cluster_sizes", "straight_links", "nearest_links", "merged_pairs", "merged_links", "regions"
+    )
+
+
+def _create_members(engine: SqlEngine, clusters_min: int) -> None:
     engine.create(
-        "members",
-        """
+        "region_pages",
+        f"""
         SELECT r.node AS page, n.cluster, r.component AS collection
-        FROM regions AS r JOIN nodes AS n ON n.page = r.node
+        FROM regions AS r
+        JOIN nodes AS n ON n.page = r.node
+        JOIN (
+            SELECT regions.component
+            FROM regions JOIN nodes ON nodes.page = regions.node
+            GROUP BY regions.component HAVING count(DISTINCT nodes.cluster) >= {clusters_min}
+        ) AS large ON large.component = r.component
         """,
     )
-    engine.drop("nodes", "cluster_sizes", "nearest_links", "merged_pairs", "merged_links", "regions")
+    # Links in menus, and links to other regions such as other versions, do not count.
+    engine.create(
+        "members",
+        f"""
+        SELECT p.page, p.cluster, p.collection
+        FROM region_pages AS p
+        JOIN (
+            SELECT s.collection
+            FROM straight_links AS l
+            JOIN region_pages AS s ON s.page = l.source
+            LEFT JOIN region_pages AS t ON t.page = l.target
+            WHERE NOT l.navigation AND (t.collection IS NULL OR t.collection = s.collection)
+            GROUP BY s.collection HAVING count(t.collection) >= {INSIDE_SHARE} * count(*)
+        ) AS closed ON closed.collection = p.collection
+        """,
+    )
+    engine.drop("region_pages")
 
 
 def _create_nodes(engine: SqlEngine) -> None:
-    """Create `nodes`: the pages that have a similar page elsewhere. A directory is identified by one of its pages."""
+    """Create `nodes`: the pages with text. A directory is identified by one of its pages.
+
+    Also create `cluster_sizes`: the clusters with several pages, and `directories`.
+    """
     engine.create(
         "fillers",
         f"""
@@ -78,8 +119,7 @@ def _create_nodes(engine: SqlEngine) -> None:
     engine.create(
         "located_pages",
         """
-        SELECT p.page, p.host, p.link_list, p.cluster, regexp_extract(p.url_key, '^[^?]*/', 0) AS directory
-        FROM clustered_pages AS p JOIN cluster_sizes AS s ON s.cluster = p.cluster
+        SELECT page, host, link_list, cluster, regexp_extract(url_key, '^[^?]*/', 0) AS directory FROM clustered_pages
         """,
     )
     engine.create(
@@ -92,24 +132,25 @@ def _create_nodes(engine: SqlEngine) -> None:
     engine.create(
         "nodes",
         """
-        SELECT p.page, p.host, p.link_list, p.cluster, d.id AS directory
-        FROM located_pages AS p JOIN directories AS d ON d.directory = p.directory
+        SELECT p.page, p.host, p.link_list, p.cluster, d.id AS directory, s.cluster IS NOT NULL AS is_replicated
+        FROM located_pages AS p
+        JOIN directories AS d ON d.directory = p.directory
+        LEFT JOIN cluster_sizes AS s ON s.cluster = p.cluster
         """,
     )
     engine.drop("fillers", "clustered_pages", "located_pages")
 
 
-def _create_nearest_links(engine: SqlEngine) -> None:
-    """Create `nearest_links`: the straight links, with one target per source and cluster of the target."""
+def _create_straight_links(engine: SqlEngine) -> None:
     engine.create(
         "node_links",
         """
-        SELECT l.source, l.target, a.cluster AS source_cluster, b.cluster AS target_cluster,
-               a.directory AS source_directory, b.directory AS target_directory
+        SELECT l.source, l.target, l.navigation, a.cluster AS source_cluster, b.cluster AS target_cluster,
+               a.directory AS source_directory, b.directory AS target_directory, b.is_replicated
         FROM links AS l
         JOIN nodes AS a ON a.page = l.source AND a.link_list = l.link_list AND a.host = l.target_host
         JOIN nodes AS b ON b.page = l.target
-        WHERE a.cluster <> b.cluster
+        WHERE a.is_replicated AND a.cluster <> b.cluster
         """,
     )
     # There are far fewer pairs of directories than links, so their names are compared per pair.
@@ -125,17 +166,26 @@ def _create_nearest_links(engine: SqlEngine) -> None:
         """,
     )
     engine.create(
+        "straight_links",
+        """
+        SELECT l.source, l.target, l.navigation, l.source_cluster, l.target_cluster, l.is_replicated, s.distance
+        FROM node_links AS l
+        JOIN straight_directories AS s ON s.a = l.source_directory AND s.b = l.target_directory
+        """,
+    )
+    engine.drop("directories", "straight_directories")
+
+
+def _create_nearest_links(engine: SqlEngine) -> None:
+    """Create `nearest_links`: straight links between replicated pages, one per source and target cluster."""
+    engine.create(
         "nearest_links",
         """
         SELECT source, target, source_cluster, target_cluster FROM (
-            SELECT l.source, l.target, l.source_cluster, l.target_cluster,
-                   row_number() OVER (
-                       PARTITION BY l.source, l.target_cluster ORDER BY s.distance, l.target
-                   ) AS position
-            FROM node_links AS l
-            JOIN straight_directories AS s ON s.a = l.source_directory AND s.b = l.target_directory
+            SELECT source, target, source_cluster, target_cluster,
+                   row_number() OVER (PARTITION BY source, target_cluster ORDER BY distance, target) AS position
+            FROM straight_links WHERE is_replicated
         ) AS ordered
         WHERE position = 1
         """,
     )
-    engine.drop("directories", "node_links", "straight_directories")

@@ -22,7 +22,9 @@ from streams.errors import InputError
 
 
 def entry(prefix: str, *, keep: bool = False) -> Entry:
-    return Entry(prefix=prefix, keep=keep, pages=1, lost=0, instead="https://b.example/", reason="copy")
+    return Entry(
+        prefix=prefix, keep=keep, pages=1, lost=0, unconfirmed=0, instead="https://b.example/", reason="copy"
+    )
 
 
 A = "https://a.example/"

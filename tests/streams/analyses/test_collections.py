@@ -142,3 +142,32 @@ def test_hostile_urls_and_pages_without_text_do_no_harm(tmp_path):
 def test_a_data_set_without_pages_has_no_collections(tmp_path):
     result = collections_of(tmp_path, [page(A, "")])
     assert result == Result(collections=(), classes=(), links=result.links)
+
+
+def test_similar_pages_of_two_large_manuals_are_not_a_collection(tmp_path):
+    """Sixteen pages of each manual are similar, and link to each other and to forty other pages."""
+    pages = []
+    for host in (A, B):
+        own = [page(f"{host}own/{n}.html", prose(host, n)) for n in range(40)]
+        common = manual(host, name="common")
+        pages += [*own, *(page(p.url, p.text, links=[*p.links, *(other.url for other in own)]) for p in common)]
+    assert roots(collections_of(tmp_path / "1", [*manual(A), *manual(B)]).collections) == [A, B]
+    assert collections_of(tmp_path / "2", pages).collections == ()
+
+
+def test_pages_that_a_copy_links_to_are_attached_if_another_copy_has_them_too(tmp_path):
+    """The sources of a manual are beside it, so no link to them is straight, and ten lists are nearly the same."""
+    pages = []
+    for host in (A, B):
+        for p in manual(host + "doc/"):
+            name = p.url.rpartition("/")[2]
+            extra = [f"{host}source/{name}", f"{host}doc/use/{name}"]
+            pages += [page(p.url, p.text, links=[*p.links, *extra]), page(extra[0], prose("source", name))]
+            pages.append(page(extra[1], prose("uses", words=80) + f" {name}"))
+        pages += [page(f"{host}doc/news.html", prose(host)), *manual(f"{host}doc/inner/", name="inner")]
+    result = collections_of(tmp_path, pages)
+    assert [(c.root, c.pages) for c in result.collections if c.class_ == 1] == [(A + "doc/", 34), (B + "doc/", 34)]
+    assert [(c.root, c.pages) for c in result.collections if c.class_ == 2] == [
+        (A + "doc/inner/", 17),
+        (B + "doc/inner/", 17),
+    ]
