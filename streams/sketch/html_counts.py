@@ -18,15 +18,13 @@ _FORMATTING_NAMES = np.array([int.from_bytes(name, "big") for name in _FORMATTIN
 _HTML, _BODY, _UL, _OL, _META, _OPTION = (
     np.uint64(int.from_bytes(name, "big")) for name in (b"html", b"body", b"ul", b"ol", b"meta", b"option")
 )
-_NAMES_SLOTS, _NAMES_MAX = (
-    1 << 16,
-    1 << 15,
-)  # of the table of distinct attribute names; it is never more than half full
+# The table of distinct attribute names is never more than half full.
+_NAMES_SLOTS, _NAMES_MAX = 1 << 16, 1 << 15
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 # The states of the standard's tokeniser inside a tag, one bit each. Which tags a parser reads depends on the elements
-# around them, so every `<` before a letter may begin a tag. `_count` follows all these tags at once: the set of the
-# states in which they are. A tag that is inside a script or an attribute soon has the states of the others.
+# around them, so every `<` before a letter may begin a tag. `_count` follows all possible tags at once, by the set of
+# their states. A possible tag inside a script or an attribute soon has the same state as the others.
 _TAG, _BEFORE_NAME, _NAME, _AFTER_NAME, _BEFORE_VALUE, _UNQUOTED, _DOUBLE_QUOTED, _SINGLE_QUOTED = (
     1 << bit for bit in range(8)
 )
