@@ -6,19 +6,22 @@ that sweep visited the host and did not meet the page again, so the page is miss
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from streams.analyses.sql_engine import SqlEngine
 
 COLUMNS = "page, path, host, url_key, https, status, fingerprint, link_list, redirect, document, cluster, tokens"
 
 
-def create_pages(engine: SqlEngine, sweep: int) -> None:
-    """Create `pages` with the columns in `COLUMNS`, from the captures of all sweeps up to `sweep`.
+def create_pages(engine: SqlEngine, sweep: int, open_sweeps: Collection[int] = ()) -> None:
+    """Create `pages` with the columns in `COLUMNS`, from the captures of the committed sweeps up to `sweep`.
 
     `document`, `cluster` and `tokens` are null for a page without text, such as a redirect or an error.
     """
-    engine.create(
-        "host_sweeps", f"SELECT host, max(sweep) AS sweep FROM captures WHERE sweep <= {sweep} GROUP BY host"
-    )
+    is_counted = f"sweep <= {sweep}"
+    if open_sweeps:
+        is_counted += f" AND sweep NOT IN ({', '.join(map(str, open_sweeps))})"
+    engine.create("host_sweeps", f"SELECT host, max(sweep) AS sweep FROM captures WHERE {is_counted} GROUP BY host")
     # Of several captures of a page, the last one with a document counts, because a temporary error hides no page.
     engine.create(
         "newest_captures",

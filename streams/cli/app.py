@@ -13,6 +13,7 @@ from types import FrameType
 import click
 
 from streams.cli.command_context import Context
+from streams.cli.commands_changes import changes
 from streams.cli.commands_decisions import decisions_command, gone, moved
 from streams.cli.commands_demo import demo
 from streams.cli.commands_docs import config, docs
@@ -30,8 +31,8 @@ from streams.errors import LostfoundError
 from streams.terminal.escape import replace_unencodable
 
 _COMMANDS = [
-    captures, cluster, clusters, config, decisions_command, demo, docs, duplicates, export, find, forget, gone,
-    ingest, links, moved, publish, similar, state, sweep, topics, worker,
+    captures, changes, cluster, clusters, config, decisions_command, demo, docs, duplicates, export, find, forget,
+    gone, ingest, links, moved, publish, similar, state, sweep, topics, worker,
 ]  # fmt: skip
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from state.rows import RowReader
     from state.store import Store
     from state.view import View
+    from streams.analyses.session import Session
     from streams.kafka.rows.worker_client import WorkerClient
     from streams.settings import Settings
 
@@ -63,14 +64,18 @@ class Context:
     ) -> Iterator[tuple[Store, Settings]]:
         """Open the local state for writing; with `create`, create it if missing. Raise StateError on failure.
 
-        `only_removals` limits the memory further, because removals need less of it.
+        With `only_removals`, limit the memory further, because removals need less of it, and delete the cached
+        export, which may contain what is removed.
         """
         from state import meta
         from state.store import Store
 
         settings = self.settings()
         limits = settings.store.for_removals() if only_removals else settings.store
-        with Store(self.data_dir, limits, create_if_missing=create) as store:
+        with ExitStack() as resources:
+            if only_removals and self.data_dir.is_dir():
+                resources.enter_context(_without_cached_export(self.data_dir))
+            store = resources.enter_context(Store(self.data_dir, limits, create_if_missing=create))
             if create:
                 meta.claim_scheme(store, settings.scheme)
             else:
@@ -123,6 +128,28 @@ class Context:
         client = self._worker_client(self.settings())
         yield client.store(), client.decide
 
+    @contextmanager
+    def analyse(self, title: str, sweep_name: str | None, data_set: Path | None, *, quiet: bool) -> Iterator[Session]:
+        """Open the local state or the export `data_set` for analyses, as of a sweep, and show the progress.
+
+        Results that are computed inside the block are stored in the state when it ends. Raise InputError or
+        StateError on failure.
+        """
+        from streams.analyses.run import open_export, open_state
+        from streams.analyses.session import Progress
+        from streams.terminal import progress_bars
+
+        settings = self.settings()
+        with progress_bars.show(progress_bars.AnalysisMeter(title), quiet=quiet) as meter:
+            progress = Progress(meter.begin, meter.count_rows)
+            opened = (
+                open_state(self.data_dir, settings, sweep_name, progress)
+                if data_set is None
+                else open_export(data_set, settings, sweep_name, progress)
+            )
+            with opened as session:
+                yield session
+
     def send_sweep_event(self, event: str, name: str, response_type: Any = None) -> Any:
         """Ask the workers to "open", "commit" or "cancel" a sweep. Return the response, or raise StateError."""
         import msgspec
@@ -137,6 +164,18 @@ class Context:
         # Workers query one another. Use a longer timeout than theirs to receive their error, which names the worker
         # that did not answer.
         return WorkerClient(self.server, 3 * settings.kafka.answer_seconds_max, token_from_environment())
+
+
+@contextmanager
+def _without_cached_export(data_dir: Path) -> Iterator[None]:
+    """Delete the cached export once no analysis uses it, and let no analysis begin until the block ends."""
+    import click
+
+    from streams.analyses import export_cache
+
+    with export_cache.lock(data_dir, lambda: click.echo("waiting for an analysis of this state", err=True)):
+        export_cache.discard(data_dir)
+        yield
 
 
 def now_ms() -> int:

@@ -81,6 +81,25 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help=f"Write one JSON object per line; see {document_command('json')}."
 )
 
+# For commands that analyse all pages of a sweep. Pass `sweep_name` and `data_set` to `Context.analyse`.
+analysis_options = combine(
+    click.option(
+        "--sweep",
+        "sweep_name",
+        metavar="NAME",
+        help="Analyse the pages as of this sweep.  [default: the newest committed sweep]",
+    ),
+    click.option(
+        "--from",
+        "data_set",
+        metavar="FOLDER",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Analyse the export in FOLDER instead of a state.",
+    ),
+    json_option,
+    common_options,
+)
+
 sweep_input_options = combine(
     click.argument("paths", metavar="PATH...", nargs=-1, required=True),
     click.option(

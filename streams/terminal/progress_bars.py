@@ -246,6 +246,22 @@ def export_meter(rows: int, *, quiet: bool = False) -> AbstractContextManager[Ex
     return show(ExportMeter("export", "row", total=rows, activity="opening the state"), quiet=quiet)
 
 
+@dataclass
+class AnalysisMeter(Meter):
+    """The progress of an analysis."""
+
+    noun: str = "row"
+    activity: str = "opening the state"
+
+    def begin(self, activity: str) -> None:
+        """Show a new activity, until rows are counted."""
+        self.activity, self.count = activity, 0
+
+    def count_rows(self, rows: int) -> None:
+        """Count exported rows."""
+        self.count += rows
+
+
 def row_meter(title: str, counter: RowCounter[Any]) -> Meter:
     """Return a meter for a command that reads many rows, which `counter` counts."""
 

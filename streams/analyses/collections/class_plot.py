@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from streams.analyses.collections.collection_results import ClassSize
-from streams.errors import InputError
+from streams.analyses.plots import new_figure, save
 
 _AREA = 20.0  # of the mark of one class, in square points
 
@@ -17,13 +17,9 @@ def plot_classes(classes: Sequence[ClassSize], path: Path) -> None:
 
     Raise InputError if matplotlib is not installed or the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("plots need matplotlib", "install it with `pip install 'lostfound[plot]'`") from None
     counts = Counter((size.cardinality, size.size) for size in classes)
     points = sorted(counts)
-    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    figure = new_figure(6.4, 4.8)
     axes = figure.add_subplot()
     axes.scatter(
         [cardinality for cardinality, _ in points],
@@ -35,7 +31,4 @@ def plot_classes(classes: Sequence[ClassSize], path: Path) -> None:
         xscale="log", yscale="log", xlabel="collections per class (cardinality)", ylabel="pages per collection (size)"
     )
     axes.set_title(f"{len(classes):,} classes of replicated collections")
-    try:
-        figure.savefig(path, format="png", dpi=100, metadata={"Software": None})
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}", "choose another file") from error
+    save(figure, path)

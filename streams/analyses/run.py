@@ -1,0 +1,130 @@
+"""Open a state or an export for analyses, and store new results when the session ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import structlog
+
+from state import meta
+from state.errors import StateError, StateLocked
+from state.model import Sweep, SweepState
+from state.store import Store
+from state.view import View
+from streams.analyses import export_cache
+from streams.analyses.session import Progress, Session, Source
+from streams.analyses.sql_engine import DuckDb, SqlEngine
+from streams.errors import InputError
+from streams.export import data_set
+from streams.export.duckdb_connection import SqlLimits
+from streams.export.run_export import export_state
+from streams.settings import AnalysisSettings, Settings
+
+log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def open_export(
+    folder: Path,
+    settings: Settings,
+    sweep_name: str | None = None,
+    progress: Progress = Progress(),  # noqa: B008
+) -> Iterator[Session]:
+    """Open an existing export. New results are not stored. Raise InputError if the folder has no complete export."""
+    with ExitStack() as resources:
+        resources.enter_context(data_set.reading(folder))
+        manifest = data_set.read_manifest(folder)
+        if manifest is None:
+            raise InputError(f"the export in {folder} has a different format", "export again with this version")
+        states = {True: SweepState.COMMITTED, False: SweepState.OPEN}
+        sweeps = [
+            Sweep(number=s.number, name=s.name, state=states[s.committed], opened_time=0) for s in manifest.sweeps
+        ]
+        source = Source(settings, sweeps, lambda _: _open_engine(resources, folder, settings.analyses), progress)
+        yield Session(source, source.find_sweep(sweep_name))
+
+
+@contextmanager
+def open_state(
+    folder: Path,
+    settings: Settings,
+    sweep_name: str | None = None,
+    progress: Progress = Progress(),  # noqa: B008
+) -> Iterator[Session]:
+    """Open a state. When the block ends, store new results, unless another process is writing to the state.
+
+    The state is exported when the first analysis is computed, which waits for other analyses of the state.
+    """
+    with ExitStack() as until_stored, ExitStack() as resources:
+        store = resources.enter_context(Store(folder, settings.store, writable=False))
+        if meta.partition(store) is not None:
+            raise StateError(
+                f"{folder} contains one partition of a collection",
+                "let the workers export with `lostfound export --server`, then name the folder with --from",
+            )
+        view = View(store)
+
+        def wait() -> None:
+            progress.begin("waiting for another analysis of this state")
+
+        def open_engine(source: Source) -> SqlEngine:
+            until_stored.enter_context(export_cache.lock(folder, wait))
+            view.refresh()  # a removal may just have ended
+            source.sweeps = view.sweeps()
+            source.find_sweep(sweep_name)
+            keep = not _is_removing(view)
+            data_folder = resources.enter_context(export_cache.data_set_folder(folder, keep=keep))
+            _export(store, data_folder, source)
+            return _open_engine(resources, data_folder, settings.analyses)
+
+        source = Source(settings, view.sweeps(), open_engine, progress, store)
+        yield Session(source, source.find_sweep(sweep_name))
+        may_store = not _is_removing(view)
+        resources.close()
+        if source.computed and may_store:
+            _store_results(folder, source)
+
+
+def _is_removing(view: View) -> bool:
+    """Return whether a removal was interrupted. What it removes must not be kept elsewhere."""
+    return view.has_cancelling_sweep or meta.url_to_forget(view.store) is not None
+
+
+def _export(store: Store, data_folder: Path, source: Source) -> None:
+    source.progress.begin("exporting")
+    names = [sweep.name for sweep in source.committed()]
+    limits = _sql_limits(source.settings.analyses)
+    export_state(
+        store,
+        data_folder,
+        limits,
+        sweep_names=names,
+        state_version=store.version(),
+        on_rows=source.progress.count_rows,
+    )
+
+
+def _open_engine(resources: ExitStack, data_folder: Path, settings: AnalysisSettings) -> DuckDb:
+    resources.enter_context(data_set.reading(data_folder))
+    limits = _sql_limits(settings)
+    return resources.enter_context(DuckDb(data_folder, memory_mib=limits.memory_mib, threads=limits.threads))
+
+
+def _sql_limits(settings: AnalysisSettings) -> SqlLimits:
+    return SqlLimits(settings.memory_mib, settings.threads or len(os.sched_getaffinity(0)))
+
+
+def _store_results(folder: Path, source: Source) -> None:
+    if not os.access(folder, os.W_OK):
+        return
+    try:
+        with Store(folder, source.settings.store.for_removals(), create_if_missing=False) as store:
+            for key in source.store_computed(store):
+                log.warning("results exceed analyses.results_mib_max and are not stored", analysis=key.analysis)
+    except StateLocked:
+        log.info("results are not stored, because another process is writing to the state")
+    except StateError as error:
+        log.warning("results are not stored", reason=str(error))
