@@ -15,7 +15,7 @@ from state.model import Sweep, SweepState
 from state.store import Store
 from state.view import View
 from streams.analyses import export_cache
-from streams.analyses.session import Progress, Session, Source
+from streams.analyses.analysis_session import Progress, Session, Source
 from streams.analyses.sql_engine import DuckDb, SqlEngine
 from streams.errors import InputError
 from streams.export import data_set
@@ -78,7 +78,7 @@ def open_state(
             keep = not _is_removing(view)
             data_folder = resources.enter_context(export_cache.data_set_folder(folder, keep=keep))
             _export(store, data_folder, source)
-            return _open_engine(resources, data_folder, settings.analyses)
+            return _open_engine(resources, data_folder, settings.analyses, data_folder.parent)
 
         source = Source(settings, view.sweeps(), open_engine, progress, store)
         yield Session(source, source.find_sweep(sweep_name))
@@ -96,7 +96,7 @@ def _is_removing(view: View) -> bool:
 def _export(store: Store, data_folder: Path, source: Source) -> None:
     source.progress.begin("exporting")
     names = [sweep.name for sweep in source.committed()]
-    limits = _sql_limits(source.settings.analyses)
+    limits = SqlLimits(source.settings.analyses.memory_mib, source.settings.analyses.threads)
     export_state(
         store,
         data_folder,
@@ -107,14 +107,12 @@ def _export(store: Store, data_folder: Path, source: Source) -> None:
     )
 
 
-def _open_engine(resources: ExitStack, data_folder: Path, settings: AnalysisSettings) -> DuckDb:
-    resources.enter_context(data_set.reading(data_folder))
-    limits = _sql_limits(settings)
-    return resources.enter_context(DuckDb(data_folder, memory_mib=limits.memory_mib, threads=limits.threads))
-
-
-def _sql_limits(settings: AnalysisSettings) -> SqlLimits:
-    return SqlLimits(settings.memory_mib, settings.threads or len(os.sched_getaffinity(0)))
+def _open_engine(
+    resources: ExitStack, data_folder: Path, settings: AnalysisSettings, temporary_folder: Path | None = None
+) -> DuckDb:
+    memory_mib, threads = settings.memory_mib, settings.threads
+    engine = DuckDb(data_folder, memory_mib=memory_mib, threads=threads, temporary_folder=temporary_folder)
+    return resources.enter_context(engine)
 
 
 def _store_results(folder: Path, source: Source) -> None:

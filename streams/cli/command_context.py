@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from state.rows import RowReader
     from state.store import Store
     from state.view import View
-    from streams.analyses.session import Session
+    from streams.analyses.analysis_session import Session
     from streams.kafka.rows.worker_client import WorkerClient
     from streams.settings import Settings
 
@@ -135,8 +135,8 @@ class Context:
         Results that are computed inside the block are stored in the state when it ends. Raise InputError or
         StateError on failure.
         """
+        from streams.analyses.analysis_session import Progress
         from streams.analyses.run import open_export, open_state
-        from streams.analyses.session import Progress
         from streams.terminal import progress_bars
 
         settings = self.settings()

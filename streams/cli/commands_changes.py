@@ -16,8 +16,8 @@ from streams.cli.output import print_results
 from streams.errors import InputError
 
 if TYPE_CHECKING:
+    from streams.analyses.analysis_session import Session
     from streams.analyses.changes.compute_changes import Change
-    from streams.analyses.session import Session
 
 TABLE_ROWS_MAX = 1_000
 

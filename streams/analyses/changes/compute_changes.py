@@ -15,8 +15,8 @@ from math import log
 
 import msgspec
 
+from streams.analyses.analysis_session import Analysis
 from streams.analyses.resemblance import create_comparisons
-from streams.analyses.session import Analysis
 from streams.analyses.sql_engine import SqlEngine
 from streams.urls import key_host
 

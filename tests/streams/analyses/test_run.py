@@ -9,17 +9,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from streams.export.duckdb_connection import SqlLimits
-from streams.export.run_export import export_state
 
 from state import sweeps
 from state.errors import StateError
 from state.families import Family
 from state.store import Store
 from streams.analyses import export_cache
+from streams.analyses.analysis_session import Analysis, Progress, Session
 from streams.analyses.run import open_export, open_state
-from streams.analyses.session import Analysis, Progress, Session
 from streams.errors import InputError
+from streams.export.duckdb_connection import SqlLimits
+from streams.export.run_export import export_state
 from streams.forgetting import cancel_sweep
 from tests.samples import page, settings, take
 
