@@ -12,36 +12,7 @@ from streams.analyses.sql_engine import SqlEngine
 
 def attach_pages(engine: SqlEngine) -> None:
     """Add attached pages to `collection_members`. Needs `collections`, `collection_roots` and `node_links`."""
-    engine.create(
-        "linked_pages",
-        """
-        SELECT DISTINCT m.collection, l.target AS page, l.target_cluster AS cluster
-        FROM node_links AS l
-        JOIN collection_members AS m ON m.page = l.source
-        LEFT JOIN collection_members AS t ON t.page = l.target
-        WHERE l.is_replicated AND t.page IS NULL
-        """,
-    )
-    # Of the roots that contain the page, only the longest counts: it may belong to a copy inside a copy.
-    engine.create(
-        "candidate_pages",
-        """
-        SELECT collection, class, page, cluster FROM (
-            SELECT l.collection, c.class, l.page, l.cluster, r.collection = l.collection AS is_own,
-                   row_number() OVER (
-                       PARTITION BY l.collection, l.page ORDER BY length(r.root) DESC,
-                       CASE WHEN r.collection = l.collection THEN 0 ELSE 1 END, r.collection
-                   ) AS position
-            FROM (
-                SELECT linked_pages.*, pages.host, pages.url_key
-                FROM linked_pages JOIN pages ON pages.page = linked_pages.page
-            ) AS l
-            JOIN collections AS c ON c.collection = l.collection
-            JOIN collection_roots AS r ON r.host = l.host AND substring(l.url_key, 1, length(r.root)) = r.root
-        ) AS ordered
-        WHERE position = 1 AND is_own
-        """,
-    )
+    _create_candidate_pages(engine)
     engine.create(
         "shared_clusters",
         """
@@ -76,4 +47,39 @@ def attach_pages(engine: SqlEngine) -> None:
         """,
     )
     engine.create("collections", "SELECT collection, class, pages, clusters FROM all_collections")
-    engine.drop("linked_pages", "candidate_pages", "shared_clusters", "all_members", "all_collections")
+    engine.drop("candidate_pages", "shared_clusters", "all_members", "all_collections")
+
+
+def _create_candidate_pages(engine: SqlEngine) -> None:
+    """Create `candidate_pages`: the pages below the root of a collection that links to them."""
+    engine.create(
+        "linked_pages",
+        """
+        SELECT DISTINCT m.collection, l.target AS page, l.target_cluster AS cluster
+        FROM node_links AS l
+        JOIN collection_members AS m ON m.page = l.source
+        LEFT JOIN collection_members AS t ON t.page = l.target
+        WHERE l.is_replicated AND t.page IS NULL
+        """,
+    )
+    # Of the roots that contain the page, only the longest counts: it may belong to a copy inside a copy.
+    engine.create(
+        "candidate_pages",
+        """
+        SELECT collection, class, page, cluster FROM (
+            SELECT l.collection, c.class, l.page, l.cluster, r.collection = l.collection AS is_own,
+                   row_number() OVER (
+                       PARTITION BY l.collection, l.page ORDER BY length(r.root) DESC,
+                       CASE WHEN r.collection = l.collection THEN 0 ELSE 1 END, r.collection
+                   ) AS position
+            FROM (
+                SELECT linked_pages.*, pages.host, pages.url_key
+                FROM linked_pages JOIN pages ON pages.page = linked_pages.page
+            ) AS l
+            JOIN collections AS c ON c.collection = l.collection
+            JOIN collection_roots AS r ON r.host = l.host AND substring(l.url_key, 1, length(r.root)) = r.root
+        ) AS ordered
+        WHERE position = 1 AND is_own
+        """,
+    )
+    engine.drop("linked_pages")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from streams.analyses.avoid.avoid_list import Entry, deciding_entry
+from streams.analyses.avoid.check_avoid import check_avoid
 from streams.analyses.avoid.compute_avoid import compute_avoid
 from streams.analyses.collections.compute_collections import compute
 from tests.analysis_data import Page, open_data_set, page, prose, write_data_set
@@ -89,3 +90,36 @@ def test_a_sample_of_each_copy_stays_on_the_list(tmp_path):
 
 def test_without_collections_the_list_is_empty(tmp_path):
     assert avoid_list(tmp_path, unrelated(A)) == []
+
+
+def test_a_later_sweep_shows_which_entries_no_longer_hold(tmp_path):
+    """The crawler obeyed the list, and met a sample of each copy."""
+    first = [
+        *manual(A, pages=60, edition="1st"),
+        *manual(B, pages=60, without=[1]),
+        *manual(C, pages=60, without=[2]),
+    ]
+    first += manual("https://d.example/", pages=60, without=[3])
+    entries = avoid_list(tmp_path / "1", first, sample=0.1)
+    samples = {entry.prefix for entry in entries if entry.reason == "sample"}
+    second = []
+    for old in first:
+        if old.url.startswith(A) or (old.url in samples and not old.url.startswith("https://d.example/")):
+            text = prose("rewritten", old.url) if old.url.startswith(B) else old.text
+            second.append(page(old.url, text, sweep=2, links=old.links))
+    with open_data_set(write_data_set(tmp_path / "2", [*first, *second]), sweep=2) as engine:
+        checked = check_avoid(engine, entries, pure=0.8)
+    assert [(entry.prefix, entry.pages, entry.copies, entry.holds) for entry in checked] == [
+        (C, 6, 6, True),
+        (B, 6, 0, False),
+        ("https://d.example/", 60, 60, True),  # not visited by the second sweep
+    ]
+
+
+def test_an_entry_fails_if_the_copy_that_was_kept_has_vanished(tmp_path):
+    first = [*manual(A, pages=60), *manual(B, pages=60, without=[1])]
+    entries = avoid_list(tmp_path / "1", first, sample=0.1)
+    second = [page(old.url, old.text, sweep=2) for old in first if old.url.startswith(B)]
+    gone = [page(old.url, sweep=2, status=404) for old in first if old.url.startswith(A)]
+    with open_data_set(write_data_set(tmp_path / "2", [*first, *second, *gone]), sweep=2) as engine:
+        assert [entry.holds for entry in check_avoid(engine, entries, pure=0.8)] == [False]

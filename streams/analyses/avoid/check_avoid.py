@@ -1,0 +1,75 @@
+"""Check an avoid-list against a later sweep: do the pages that were crawled nevertheless still have copies?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import pyarrow as pa
+
+from streams.analyses.avoid.avoid_list import Entry
+from streams.analyses.sql_engine import SqlEngine
+from streams.export.hashes import host_hash
+from streams.urls import url_key
+
+
+class CheckedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry by which pages are skipped, and what a later sweep met below its prefix."""
+
+    prefix: str
+    instead: str
+    pages: int  # crawled pages below the prefix, such as the sample
+    copies: int  # of these, pages with a copy that is not skipped
+    holds: bool | None  # null if no page below the prefix was crawled
+
+
+def check_avoid(engine: SqlEngine, entries: Iterable[Entry], *, pure: float) -> list[CheckedEntry]:
+    """Return the entries by which pages are skipped, sorted by prefix. Needs the table `pages` of the later sweep.
+
+    An entry holds if at least a share `pure` of the crawled pages below its prefix has a copy that is not skipped.
+    """
+    decisions = sorted((entry for entry in entries if entry.reason != "sample"), key=lambda entry: entry.prefix)
+    keys = [url_key(entry.prefix) for entry in decisions]
+    columns = {
+        "entry": pa.array(range(len(decisions)), pa.int64()),
+        "host": pa.array([host_hash(key) for key in keys], pa.int64()),
+        "prefix": pa.array([key.decode() for key in keys], pa.string()),
+        "keep": pa.array([entry.keep for entry in decisions], pa.bool_()),
+    }
+    engine.insert("avoid_entries", pa.table(columns))
+    engine.create(
+        "skipped_pages",
+        """
+        SELECT page, entry, cluster FROM (
+            SELECT p.page, e.entry, e.keep, coalesce(p.cluster, p.document) AS cluster,
+                   row_number() OVER (PARTITION BY p.page ORDER BY length(e.prefix) DESC, e.entry) AS position
+            FROM pages AS p
+            JOIN avoid_entries AS e ON e.host = p.host AND substring(p.url_key, 1, length(e.prefix)) = e.prefix
+            WHERE p.document IS NOT NULL
+        ) AS ordered
+        WHERE position = 1 AND NOT keep
+        """,
+    )
+    counts = engine.rows(
+        """
+        SELECT s.entry, count(*), count(k.cluster)
+        FROM skipped_pages AS s
+        LEFT JOIN (
+            SELECT DISTINCT coalesce(p.cluster, p.document) AS cluster
+            FROM pages AS p LEFT JOIN skipped_pages AS s ON s.page = p.page
+            WHERE p.document IS NOT NULL AND s.page IS NULL
+        ) AS k ON k.cluster = s.cluster
+        GROUP BY s.entry
+        """
+    )
+    engine.drop("avoid_entries", "skipped_pages")
+    by_entry = {entry: (pages, copies) for entry, pages, copies in counts}
+    checked = []
+    for number, entry in enumerate(decisions):
+        pages, copies = by_entry.get(number, (0, 0))
+        holds = copies >= pure * pages if pages else None
+        if not entry.keep:
+            checked.append(
+                CheckedEntry(prefix=entry.prefix, instead=entry.instead, pages=pages, copies=copies, holds=holds)
+            )
+    return checked
