@@ -36,7 +36,7 @@ class RowBlock(NamedTuple):
 
 
 def read_blocks(rows: Iterable[Row], rows_max: int = 1 << 15, bytes_max: int = 1 << 24) -> Iterator[RowBlock]:
-    """Yield rows in blocks of about `rows_max` rows or `bytes_max` bytes, whichever is less."""
+    """Yield rows in blocks. A block ends soon after it has `rows_max` rows or `bytes_max` bytes."""
     iterator = iter(rows)
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -54,10 +54,11 @@ def read_blocks(rows: Iterable[Row], rows_max: int = 1 << 15, bytes_max: int = 1
 
 
 def _block(keys: list[bytes], values: list[bytes]) -> RowBlock:
-    return RowBlock(*_joined(keys), *_joined(values))
+    return RowBlock(*_join(keys), *_join(values))
 
 
-def _joined(parts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _join(parts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the concatenated parts, and the offsets at which the parts begin, followed by the total size."""
     offsets = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=offsets[1:])
     return np.frombuffer(b"".join(parts), np.uint8), offsets

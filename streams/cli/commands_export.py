@@ -19,7 +19,7 @@ from streams.cli.output import to_json_object, write_json
     "sweep_names",
     metavar="NAME",
     multiple=True,
-    help="Export this sweep, instead of all sweeps, to a new data set, or add it. Can be repeated.",
+    help="Export only this sweep and the sweeps that FOLDER already contains, instead of all. Can be repeated.",
 )
 @json_option
 @common_options

@@ -16,7 +16,7 @@ from streams.urls import url_key
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """The first URL of a group in the order of the list, and the others in that order."""
+    """The first URL of a group, and the other URLs of the group, in the order of the list."""
 
     url: str
     collection: list[str]  # other pages of the same collection or of its copies
@@ -24,14 +24,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def class_roots(roots: Iterable[tuple[str, int]]) -> dict[bytes, int]:
-    """Return the class of each collection by the key of its root, from URL prefixes and classes."""
+    """Return the class of each root, by the URL key of the root. `roots` are pairs of a URL prefix and a class."""
     return {url_key(root): class_number for root, class_number in roots}
 
 
 def group(view: View, urls: Iterable[str], classes: Mapping[bytes, int]) -> list[Group]:
-    """Group URLs: pages of one cluster, or pages below roots of the same class, follow the first of them.
+    """Group the URLs of pages in the same cluster, or below roots of the same class.
 
-    A URL that is repeated, or that is not valid, is not folded and is listed once.
+    A repeated URL is listed once. An invalid URL is a group of its own.
     """
     keys = {url: _key(url) for url in urls}
     clusters = _clusters(view, sorted({key for key in keys.values() if key}))

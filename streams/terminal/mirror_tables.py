@@ -36,22 +36,22 @@ _CHANGE_STYLES = {"appeared": "green", "converged": "green", "diverged": "yellow
 
 
 def mirrors_table(mirrors: Sequence[Mirror], *, all_pairs: bool) -> RenderableType:
-    """Show the groups of hosts, then the other pairs. With `all_pairs`, show all pairs instead, also no mirrors."""
+    """Show the groups of hosts, then the other mirrors. With `all_pairs`, show all compared pairs instead."""
     if all_pairs:
         return _pairs_table(mirrors)
     groups: defaultdict[str, list[Mirror]] = defaultdict(list)
     for mirror in mirrors:
         if mirror.group is not None:
             groups[mirror.group].append(mirror)
-    partial = [mirror for mirror in mirrors if mirror.is_mirror and mirror.group is None]
-    other = sum(not mirror.is_mirror for mirror in mirrors)
+    ungrouped = [mirror for mirror in mirrors if mirror.is_mirror and mirror.group is None]
+    other_count = sum(not mirror.is_mirror for mirror in mirrors)
     parts: list[RenderableType] = []
     if groups:
         parts.append(BlockTable((*_FIGURES, ">hosts", "group"), (_group_row(*group) for group in groups.items())))
-    if partial:
-        parts += [Text(), _pairs_table(partial)] if parts else [_pairs_table(partial)]
-    if other:
-        pairs = f"{pluralise(other, 'other pair')} that {'is' if other == 1 else 'are'} untested or no match"
+    if ungrouped:
+        parts += [Text(), _pairs_table(ungrouped)] if parts else [_pairs_table(ungrouped)]
+    if other_count:
+        pairs = f"{pluralise(other_count, 'other pair')} untested or without a match"
         parts.append(Text(f"{pairs}; --all lists all pairs", style="dim"))
     return Group(*parts)
 

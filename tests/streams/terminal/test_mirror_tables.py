@@ -48,7 +48,7 @@ def test_groups_come_first_and_other_pairs_are_counted(capsys):
         "level  tests  same  similar  failed  unknown  hosts",
         "4         40    40        0       2        3  a.example  part.example",
         "    all have the same bytes · the 12 pages of https://a.example/␛[2J/ are missing on the other host",
-        "1 other pair that is untested or no match; --all lists all pairs",
+        "1 other pair untested or without a match; --all lists all pairs",
     ]
 
 
