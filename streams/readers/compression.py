@@ -302,7 +302,7 @@ class ZstdDecoder(FrameDecoder):
             header = int.from_bytes(raw.data[end : end + 3], "little")
             is_last, block_type, size = bool(header & 1), header >> 1 & 3, header >> 3
             if size > _BLOCK_BYTES_MAX or block_type == _RESERVED_BLOCK:
-                raw.fault.report("corrupt", "zstd: impossible block header")
+                raw.fault.report("corrupt", "zstd: invalid block header")
                 return None
             end += 3 + (1 if block_type == _RLE_BLOCK else size) + (4 if is_last and self._has_checksum else 0)
             count += 1

@@ -53,7 +53,7 @@ class ClusterChange(msgspec.Struct, frozen=True):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of `find` about a URL that is missing since `sweep`."""
+    """The answer of `find` about a URL that has been missing since `sweep`."""
 
     sweep: str
     url: str
