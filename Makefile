@@ -20,7 +20,7 @@ PYTEST = $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal </dev/null
 # If flock exists, a second make in the same checkout waits until the first one has installed everything.
 LOCK := mkdir -p var && $(if $(shell command -v flock),flock var/.make.lock)
 
-.PHONY: help run test test-data test-setup lint bench bench-kafka bench-scale soak soak-kafka fuzz broker picture clean
+.PHONY: help run test test-data test-spark test-setup lint bench bench-kafka bench-scale soak soak-kafka fuzz broker picture clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -83,6 +83,11 @@ bench-kafka: $(STAMPS)/bench $(BROKER)/libs/.complete
 ## make bench-scale  growth to 5 million documents, with a plot: hours
 bench-scale: $(STAMPS)/bench
 	@$(BIN)/python -m bench.scale
+
+## make test-spark   the analyses on Spark, compared with DuckDB; needs Java 17
+test-spark: $(STAMPS)/test
+	@$(BIN)/python -m pip install -q --group spark
+	@$(BIN)/python -m pytest -q tests/streams/analyses/test_spark.py
 
 ## make soak         200 kills during ingest, forget and cancel, 1,000 simulated interleavings
 soak: test-setup

@@ -96,6 +96,7 @@ class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class AnalysisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of the analyses of the whole state: mirrors, replicas, collections and changes."""
 
+    sql_engine: Literal["duckdb", "spark"]
     memory_mib: Annotated[int, Meta(ge=64, le=1 << 20)]
     threads: Annotated[int, Meta(ge=0, le=1024)]
     results_mib_max: Annotated[int, Meta(ge=1, le=1 << 16)]

@@ -30,8 +30,7 @@ def create_comparisons(engine: SqlEngine, pairs: str, table: str) -> None:
         JOIN documents AS a ON a.document = pairs.a
         JOIN documents AS b ON b.document = pairs.b
     """
-    results = [_compare(batch) for batch in engine.batches(query)]
-    engine.insert(table, pa.Table.from_batches(results, RESULT))
+    engine.create_mapped(table, query, _compare, RESULT)
 
 
 def _sketch_columns(alias: str) -> str:

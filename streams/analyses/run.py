@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -22,6 +23,9 @@ from streams.export import data_set
 from streams.export.duckdb_connection import SqlLimits
 from streams.export.run_export import export_state
 from streams.settings import AnalysisSettings, Settings
+
+if TYPE_CHECKING:
+    from streams.analyses.spark_engine import Spark
 
 log = structlog.get_logger(__name__)
 
@@ -109,10 +113,21 @@ def _export(store: Store, data_folder: Path, source: Source) -> None:
 
 def _open_engine(
     resources: ExitStack, data_folder: Path, settings: AnalysisSettings, temporary_folder: Path | None = None
-) -> DuckDb:
+) -> SqlEngine:
+    if settings.sql_engine == "spark":
+        return resources.enter_context(_open_spark(data_folder, temporary_folder))
     memory_mib, threads = settings.memory_mib, settings.threads
     engine = DuckDb(data_folder, memory_mib=memory_mib, threads=threads, temporary_folder=temporary_folder)
     return resources.enter_context(engine)
+
+
+def _open_spark(data_folder: Path, temporary_folder: Path | None) -> Spark:
+    try:
+        from streams.analyses.spark_engine import Spark, start_session
+    except ModuleNotFoundError as error:
+        hint = "install pyspark[sql] and pandas, or set analyses.sql_engine to duckdb"
+        raise InputError(f"Spark is not installed: {error.name} is missing", hint) from error
+    return Spark(data_folder, start_session(), temporary_folder)
 
 
 def _store_results(folder: Path, source: Source) -> None:

@@ -7,7 +7,7 @@ steps is not planned and run as one statement, and a failure names its step.
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -20,12 +20,18 @@ from streams.export.schema import TABLES, files_pattern
 
 _ROWS_PER_BATCH = 1 << 16
 
+BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""A pure function of columns. Spark runs it on many machines, so it must not refer to files or connections."""
+
 
 class SqlEngine(Protocol):
     """Executes SQL in the dialect that DuckDB and Spark share."""
 
     def create(self, table: str, query: str) -> None:
         """Create a table from the result of a query; replace a table of this name."""
+
+    def create_mapped(self, table: str, query: str, function: BatchFunction, schema: pa.Schema) -> None:
+        """Create a table from the batches that the function returns for each batch of a query's result."""
 
     def insert(self, table: str, rows: pa.Table) -> None:
         """Create a table from these rows; replace a table of this name."""
@@ -64,6 +70,9 @@ class DuckDb:
 
     def create(self, table: str, query: str) -> None:
         self._connection.execute(f"CREATE OR REPLACE TABLE {table} AS {query}")
+
+    def create_mapped(self, table: str, query: str, function: BatchFunction, schema: pa.Schema) -> None:
+        self.insert(table, pa.Table.from_batches(map(function, self.batches(query)), schema))
 
     def insert(self, table: str, rows: pa.Table) -> None:
         self._connection.register("inserted_rows", rows)
