@@ -126,7 +126,7 @@ def _open_spark(data_folder: Path, temporary_folder: Path | None) -> Spark:
         from streams.analyses.spark_engine import Spark, start_session
     except ModuleNotFoundError as error:
         hint = "install pyspark[sql] and pandas, or set analyses.sql_engine to duckdb"
-        raise InputError(f"Spark is not installed: {error.name} is missing", hint) from error
+        raise InputError(f"pyspark is not installed: {error.name} is missing", hint) from error
     return Spark(data_folder, start_session(), temporary_folder)
 
 
