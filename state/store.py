@@ -379,7 +379,7 @@ class Store:
         return _sum_property([self._families[family]], "estimate-num-keys")
 
     def version(self) -> str:
-        """Return a text that changes with every write."""
+        """Return a string that changes with every write."""
         identity = (self.path / "IDENTITY").read_text()
         return f"{identity}:{self._db.latest_sequence_number()}"
 

@@ -65,7 +65,7 @@ class Context:
         """Open the local state for writing; with `create`, create it if missing. Raise StateError on failure.
 
         With `only_removals`, limit the memory further, because removals need less of it, and delete the cached
-        export, which may contain what is removed.
+        export, which may contain the removed pages.
         """
         from state import meta
         from state.store import Store

@@ -30,7 +30,7 @@ TABLE_ROWS_MAX = 1_000
     "plot_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a plot to FILE, a PNG. Needs matplotlib: pip install 'lostfound[plot]'.",
+    help="Also write a plot to the PNG file FILE. This needs matplotlib: pip install 'lostfound[plot]'.",
 )
 @analysis_options
 def changes(
@@ -44,9 +44,9 @@ def changes(
 ) -> Exit:
     """Show how many pages change from sweep to sweep, and by how much.
 
-    Each sweep of a host is compared with the previous sweep that visited it. Only pages that both sweeps captured are
-    compared. Shows the resemblance of changed pages to their previous capture, and the half-life: the time after
-    which half of the pages have changed. --sweep ignores all later sweeps.
+    Each sweep of a host is compared with the previous sweep that visited the host. Only pages that both sweeps
+    captured are compared. The table shows the resemblance of changed pages to their previous captures, and the
+    half-life: the time after which half of the pages have changed. With --sweep, later sweeps are ignored.
     """
     from streams.analyses.changes.plot import plot_changes
     from streams.terminal import analysis_tables

@@ -22,7 +22,7 @@ from streams.terminal.escape import escape_text
     show_default=False,
     help="List the links to the URL (the default).",
 )
-@click.option("--out", "direction", flag_value="out", help="List the links from the URL to others.")
+@click.option("--out", "direction", flag_value="out", help="List the links from the URL to other URLs.")
 @click.option(
     "--sweep", "sweep_name", metavar="NAME", help="List only links that the linking page contained in this sweep."
 )
@@ -31,8 +31,8 @@ from streams.terminal.escape import escape_text
 def links(context: Context, url: str, direction: str, sweep_name: str | None, as_json: bool) -> Exit:
     """List the links to or from a URL, with anchor text and dates.
 
-    For each link, shows the first and last captures of the linking page that contain it. If the page was captured
-    again later, the link was gone by then.
+    Each link is listed with the times of the first and the last capture of the linking page that contain the link. If
+    the page was captured again later, the link was gone by then.
     """
     from streams import query
     from streams.terminal import tables
@@ -43,9 +43,9 @@ def links(context: Context, url: str, direction: str, sweep_name: str | None, as
         numbers = {sweep.name: sweep.number for sweep in view.sweeps()}
         if sweep_name is not None and sweep_name not in numbers:
             raise InputError(f"sweep {sweep_name!r} does not exist", "list all sweeps with `lostfound sweep list`")
-        number = numbers[sweep_name] if sweep_name is not None else None
+        sweep_number = numbers[sweep_name] if sweep_name is not None else None
         find_links = query.links_to if direction == "in" else query.links_from
-        results = find_links(view, key, number, with_context=as_json)
+        results = find_links(view, key, sweep_number, with_context=as_json)
         message = f"no link {'to' if direction == 'in' else 'from'} {escape_text(url)} is stored"
         return print_results(
             results, lambda rows: tables.links_table(rows, incoming=direction == "in"), message, as_json=as_json

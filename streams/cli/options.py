@@ -94,7 +94,7 @@ analysis_options = combine(
         "data_set",
         metavar="FOLDER",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Analyse the export in FOLDER instead of a state.",
+        help="Analyse the export in FOLDER instead of the state.",
     ),
     json_option,
     common_options,
