@@ -46,7 +46,7 @@ class DiskFull(StateError):
 
 
 def is_disk_full(error: Exception) -> bool:
-    """Tell whether an error of the operating system or of RocksDB was caused by a full disk."""
+    """Return whether an error of the operating system or of RocksDB was caused by a full disk."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in {errno.ENOSPC, errno.EDQUOT}
     return any(cause in str(error) for cause in ("No space left on device", "Disk quota exceeded"))

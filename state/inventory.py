@@ -82,7 +82,7 @@ def _read(folder: Path) -> Inventory | None:
 
 
 def has_state(folder: Path) -> bool:
-    """Tell whether a folder contains a state. Raise StateError if the folder cannot be read."""
+    """Return whether a folder contains a state. Raise StateError if the folder cannot be read."""
     try:
         return (folder / "CURRENT").exists()
     except OSError as error:

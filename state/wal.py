@@ -176,7 +176,7 @@ def _scan(file: Path, *, verify_checksums: bool) -> _Scan:
 
 
 def _begins_with_fragment(rest: bytes, checksum: int) -> bool:
-    """Tell whether any prefix of `rest` has this checksum: the fragment is complete, but its length is wrong."""
+    """Return whether any prefix of `rest` has this checksum: the fragment is complete, but its length is wrong."""
     crc = _INITIAL_CRC
     for byte in rest:
         crc = _next_crc(crc, byte)
@@ -186,7 +186,7 @@ def _begins_with_fragment(rest: bytes, checksum: int) -> bool:
 
 
 def _is_zeroed_tail(rest: bytes, offset: int, fragment_bytes: int) -> bool:
-    """Tell whether the rest of a log, from `offset`, is zeros, or zeros from a sector in its first fragment."""
+    """Return whether the rest of a log, from `offset`, is zeros, or zeros from a sector in its first fragment."""
     nonzero_bytes = len(rest.rstrip(b"\0"))
     zeros_start = -(-(offset + nonzero_bytes) // _SECTOR_BYTES) * _SECTOR_BYTES if nonzero_bytes else offset
     return zeros_start < min(offset + fragment_bytes, offset + len(rest))

@@ -223,7 +223,7 @@ def _extend_scope(settings: Settings, hosts: tuple[str, ...]) -> Settings:
 
 
 def _describe_order(sweeps: list[Sweep]) -> str:
-    """Name the committed sweeps in ingest order. Mention if their captures are in a different order."""
+    """Return a line with the committed sweeps in ingest order. Mention if their captures are in a different order."""
     from state.model import SweepState
 
     committed = [sweep for sweep in sweeps if sweep.state is SweepState.COMMITTED]

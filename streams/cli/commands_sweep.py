@@ -100,7 +100,7 @@ def _warn_of_order(sweep: Sweep, predecessor: Sweep) -> None:
 
 @contextmanager
 def _remove_new_state_without_pages(folder: Path) -> Iterator[None]:
-    """If the ingest finds no page, remove the state folder unless it existed before."""
+    """Remove a new state folder if the ingest finds no page."""
     is_new = not folder.exists()
     try:
         yield

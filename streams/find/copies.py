@@ -82,7 +82,7 @@ class CopyDetector:
         return sum(doc is not None and self._is_copy(doc, captures) for doc, captures in pairs) / len(neighbours)
 
     def _has_page(self, tree: bytes, excluded_tree: bytes, sweep: int) -> bool:
-        """Whether a sweep captured a page in a tree, outside another tree that it may contain."""
+        """Return whether a sweep captured a page in a tree, outside another tree that it may contain."""
         excluded = excluded_tree if len(excluded_tree) > len(tree) else b"\xff"
         keys = self._view.url_keys_under(tree, _CAPTURES_PER_SCAN_MAX)
         others = [key for key in keys if not key.startswith(excluded)][:_URLS_PER_SCAN_MAX]
@@ -149,7 +149,7 @@ class CopyDetector:
         return next((c.document for c in captures if c.sweep == last_sweep), None)
 
     def _is_copy(self, document: bytes, captures: list[Capture]) -> bool:
-        """Whether a document equals or resembles a version of the page that these captures show."""
+        """Return whether a document equals or resembles a version of the page that these captures show."""
         versions = list(dict.fromkeys(c.document for c in captures if c.document is not None))
         if document in versions:
             return True
@@ -199,7 +199,7 @@ def version_closeness(old_key: bytes, key: bytes) -> int:
 
 
 def is_parallel(key: bytes, other_key: bytes) -> bool:
-    """Whether two URLs have the same relative path in two trees."""
+    """Return whether two URLs have the same relative path in two trees."""
     if key[-1:] != b"/" and not other_key.endswith(key[key.rfind(b"/") :]):
         return False
     tree, other_tree = tree_roots(key, other_key)

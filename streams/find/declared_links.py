@@ -53,7 +53,7 @@ def declared_targets(
 
 
 def _is_shared(view: View, target: bytes, kind: LinkKind, shared_pages_min: int) -> bool:
-    """Whether many pages declare the same target."""
+    """Return whether many pages declare the same target."""
     (prefixes,) = view.chunk_prefixes([target], _CHUNKS_READ_MAX)
     chunks = view.link_chunks_by_prefixes(prefixes)
     declaring_chunks = [

@@ -245,7 +245,7 @@ class Finder:
 
 
 def _is_unknown(history: UrlHistory) -> bool:
-    """Whether no sweep has captured anything at the URL except temporary errors."""
+    """Return whether no sweep has captured anything at the URL except temporary errors."""
     return history.last_success is None and not history.failures
 
 

@@ -71,7 +71,7 @@ class SweepIndex:
         return self._view.captures_on_host(sweep, host) > 0
 
     def covers(self, sweep: int, key: bytes) -> bool:
-        """Whether a URL is in the scope of a sweep, which would have captured the URL if it still existed.
+        """Return whether a URL is in the scope of a sweep, which would have captured the URL if it still existed.
 
         The scope consists of the hosts that the sweep visited, even if it captured only errors or redirects there,
         and the hosts that the user listed. docs/decisions/sweep-scope.md has the reasons.

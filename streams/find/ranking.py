@@ -171,14 +171,14 @@ class Ranker:
         return self._context.copy_detector.copied_share(dead.key, key, dead.last_sweep, dead.missing_since)
 
     def _is_mirrored(self, dead: DeadUrl, candidate: RankedCandidate) -> bool:
-        """Whether a candidate is the old page's counterpart in a parallel tree and has little of the old text."""
+        """Return whether a candidate is the old page's counterpart in a parallel tree, with little of its text."""
         traits = candidate.traits
         if traits.weighted_containment >= scoring.MIRRORED_CONTENT_MAX or traits.is_copied:
             return False
         return self._context.copy_detector.mirrored_share(dead.key, candidate.history.key) >= scoring.MIRRORED_MIN
 
     def _existed_elsewhere(self, dead: DeadUrl, history: UrlHistory) -> bool:
-        """Whether a third URL served a candidate's first document when the old URL was last captured."""
+        """Return whether a third URL served a candidate's first document when the old URL was last captured."""
         document = history.pages[0].document
         if document is None:
             return False
@@ -228,6 +228,6 @@ def _versions_to_compare(dead: DeadUrl, history: UrlHistory) -> list[bytes]:
 
 
 def _is_url_variant(old_key: bytes, new_key: bytes) -> bool:
-    """Whether two URLs are on one host and have the same path words (at least one)."""
+    """Return whether two URLs are on one host and have the same path words (at least one)."""
     words = path_features(old_key).words
     return bool(words) and words == path_features(new_key).words and host_prefix(old_key) == host_prefix(new_key)

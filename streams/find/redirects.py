@@ -54,7 +54,7 @@ def folder_neighbours(context: FindContext, key: bytes) -> list[bytes]:
 
 
 def _is_catch_all(context: FindContext, history: UrlHistory, target_key: bytes) -> bool:
-    """Whether a redirect leads to a home page, or many neighbours of the URL redirect to its target."""
+    """Return whether a redirect leads to a home page, or many neighbours of the URL redirect to its target."""
     if _is_home_page(target_key) and not _is_home_page(history.key):
         return True
     captures = chain.from_iterable(context.view.histories(folder_neighbours(context, history.key)))

@@ -108,7 +108,7 @@ def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int)
 
 
 def _is_same_page(a: RankedCandidate, b: RankedCandidate) -> bool:
-    """Whether two URLs, such as `/x` and `/x/`, are one page, so that neither lowers the other's confidence."""
+    """Return whether two URLs, such as `/x` and `/x/`, are one page. Neither then lowers the other's confidence."""
     if a.history.pages[-1].document != b.history.pages[-1].document:
         return False
     key_a, key_b = a.history.key, b.history.key

@@ -129,12 +129,12 @@ def confidence(
 
 
 def is_path_the_only_evidence(traits: Traits) -> bool:
-    """Whether no texts, links or moves of other pages support a candidate; False if texts are not stored."""
+    """Return whether no texts, links or moves of other pages support a candidate; False if texts are not stored."""
     if traits.cosine is None or traits.rule > 0 or traits.url_variant or traits.has_strong_links:
         return False
     return max(traits.containment, traits.cosine) < PATH_ALONE_CONTENT_MAX
 
 
 def is_doubtful_redirect(traits: Traits) -> bool:
-    """Whether neither content nor path supports the target of a redirect."""
+    """Return whether neither content nor path supports the target of a redirect."""
     return max(traits.containment, traits.cosine or 0.0, traits.path, traits.link) < REDIRECT_SUPPORT_MIN

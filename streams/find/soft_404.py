@@ -55,7 +55,7 @@ class Soft404Detector:
         )
 
     def is_suspected(self, document: bytes, key: bytes) -> bool:
-        """Whether a document that a URL serves is a suspected soft 404."""
+        """Return whether a document that a URL serves is a suspected soft 404."""
         exempt_keys = self._exempt_keys((self._roots(document), host_prefix(key)))
         return exempt_keys is not None and key not in exempt_keys
 
@@ -102,7 +102,7 @@ class Soft404Detector:
                 yield _ServingUrl(key, in_cluster[0][0], last_sweep, others[-1] if others else None, document)
 
     def _has_lost_its_page(self, url: _ServingUrl) -> bool:
-        """Whether the URL's current document contains little of the URL's previous document."""
+        """Return whether the URL's current document contains little of the URL's previous document."""
         if url.previous_document is None:
             return False
         previous_row, row = self._rows.get_many([url.previous_document, url.document])

@@ -35,7 +35,7 @@ class Connections:
 
     @contextmanager
     def request_in_progress(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
-        """Protect a connection from being closed as idle, from the headers of a request until its answer."""
+        """Keep a connection from being closed as idle while a request is processed."""
         connection = self._open.get(transport) if transport is not None else None
         if connection is None:  # the client has closed it
             yield

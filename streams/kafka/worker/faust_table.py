@@ -104,9 +104,9 @@ class StateStore(Store[bytes, bytes]):
         self.partitions.close_all()
 
     async def backup_partition(self, tp: TP | int, flush: bool = True, purge: bool = False, keep: int = 1) -> None:
-        """Not supported. Use `lostfound state backup`, which copies a partition's folder while the worker runs."""
+        """Raise NotImplementedError. Use `lostfound state backup`, which copies a partition while the worker runs."""
         raise NotImplementedError
 
     def restore_backup(self, tp: TP | int, latest: bool = True, backup_id: int = 0) -> None:
-        """Not supported. Instead, stop the worker and replace the partition's folder with the backup."""
+        """Raise NotImplementedError. Instead, stop the worker and replace the partition's folder with the backup."""
         raise NotImplementedError
