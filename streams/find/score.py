@@ -20,9 +20,9 @@ If texts are not stored, the cosine is missing, and sketches supply the other fi
 
     score = 1.6 containment x (1 - 0.85 coexisted) + 1.6 path + ...
 
-The confidence is a logistic function of the score, of the margin to the second-best score as a share of the score, of
-the confidences of the hops, and of whether the candidate is in a copied tree. Without texts, it also depends on
-whether the candidate appeared when the old URL went missing, and whether it has almost none of the old content. A
+The confidence is a logistic function of four figures: the score, the margin to the second-best score as a share of
+the score, the confidences of the hops, and whether the candidate is in a copied tree. Without texts, it also depends
+on whether the candidate appeared when the old URL went missing, and whether it has almost none of the old content. A
 second-best score below 0.2 is raised to 0.2, because not all pages were compared. Behind hops, scores are lower,
 because part of a score is the low score from the first URL. To compensate for this, sure hops raise the confidence.
 """

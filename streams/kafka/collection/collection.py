@@ -153,7 +153,7 @@ class Collection:
             ) from error
 
     def _build_readmissions(self, removed: readmission.RemovedRows) -> readmission.Messages:
-        """Build the messages that readmit documents. Retry during a rebalance: only this process has the removed rows."""
+        """Build the messages. Retry during a rebalance, because only this process has the removed rows."""
         deadline = time.monotonic() + RETRACTION_SECONDS_MAX
         while True:
             try:
