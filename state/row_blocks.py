@@ -28,6 +28,10 @@ class RowBlock(NamedTuple):
     def __len__(self) -> int:
         return len(self.key_offsets) - 1
 
+    @property
+    def last_key(self) -> bytes:
+        return self.keys[self.key_offsets[-2] :].tobytes()
+
     def row(self, index: int) -> Row:
         """Return one row."""
         key = self.keys[self.key_offsets[index] : self.key_offsets[index + 1]]

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from state.changes import Changes
 from state.families import Family
+
+if TYPE_CHECKING:
+    from state.row_blocks import RowBlock
 
 Row = tuple[bytes, bytes]
 """A key and its value."""
@@ -61,6 +64,9 @@ class LocalReader(RowReader, Protocol):
         if all are included. At least one row is returned if any exists, so that repeated calls make progress. `start`
         is the first key to read; it is allowed only with a single prefix.
         """
+
+    def blocks(self, family: Family) -> Iterator[RowBlock]:
+        """Yield all rows in blocks, which is faster than `scan` for compiled code."""
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         """Yield the rows whose keys begin with `prefix`, descending from the key `start`."""

@@ -23,6 +23,7 @@ from state.errors import DiskFull, StateError, StateMissing, is_disk_full
 from state.families import STORAGE, Family, Storage, StoreLimits
 from state.reader_folder import ReaderFolder
 from state.rocksdb_errors import check_logs, is_log_damage, open_error, state_error
+from state.row_blocks import RowBlock, read_blocks
 from state.rows import ROW_OVERHEAD_BYTES, Row
 
 MIB = 1 << 20
@@ -180,6 +181,13 @@ class Store:
                 return
             yield row
         self._check_end(family, last_key, prefix)
+
+    def blocks(self, family: Family) -> Iterator[RowBlock]:
+        last_key = b""
+        for block in read_blocks(self._families[family].items(False, last_key, _total_order_options())):
+            last_key = block.last_key
+            yield block
+        self._check_end(family, last_key)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         first_key = prefix if start is None else max(start, prefix)

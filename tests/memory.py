@@ -9,6 +9,7 @@ from pathlib import Path
 
 from state.changes import Changes, merge
 from state.families import Family
+from state.row_blocks import RowBlock, read_blocks
 from state.rows import ROW_OVERHEAD_BYTES, Row
 
 
@@ -34,6 +35,9 @@ class MemoryStore:
         while at < len(keys) and keys[at].startswith(prefix):
             yield keys[at], rows[keys[at]]
             at += 1
+
+    def blocks(self, family: Family) -> Iterator[RowBlock]:
+        return read_blocks(self.scan(family))
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         rows, keys = self.rows[family], self._keys[family]

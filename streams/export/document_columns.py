@@ -51,6 +51,7 @@ def decode(block: RowBlock, rows: NDArray[np.int64]) -> pa.RecordBatch:
     signature_ends, sample_ends = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     signatures, samples = np.empty(len(block.values), np.uint8), np.empty(len(block.values), np.uint8)
     _decode(*block, rows, numbers, ids, signature_ends, signatures, sample_ends, samples)
+    samples[: sample_ends[-1]].view(np.uint32).byteswap(inplace=True)  # from big-endian order
     document, first_seen, tokens, shingles, exponent = numbers
     columns = [
         pa.array(document),
@@ -101,9 +102,7 @@ def _decode(
         signatures[signature_length : signature_length + bins] = values[start : start + bins]
         signature_length += bins
         signature_ends[i + 1] = signature_length
-        start += bins
-        for position in range(start, value_offsets[rows[i] + 1], 4):
-            for byte in range(4):  # reversed, because samples are stored in big-endian order
-                samples[sample_length + byte] = values[position + 3 - byte]
-            sample_length += 4
+        start, end = start + bins, value_offsets[rows[i] + 1]
+        samples[sample_length : sample_length + end - start] = values[start:end]
+        sample_length += end - start
         sample_ends[i + 1] = sample_length

@@ -43,8 +43,10 @@ class _PartFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._schema = path, schema
         dictionaries = [name for name in _REPEATED_COLUMNS if name in schema.names]
+        # Sketches are nearly random: for them, zstd takes twice as long and saves nothing.
+        compression, level = ("snappy", None) if "signature" in schema.names else ("zstd", 1)
         self._writer = pq.ParquetWriter(
-            path, schema, compression="zstd", compression_level=1, use_dictionary=dictionaries or False
+            path, schema, compression=compression, compression_level=level, use_dictionary=dictionaries or False
         )
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0

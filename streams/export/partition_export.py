@@ -18,15 +18,16 @@ from typing import NamedTuple
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from state.codecs import link_list
 from state.families import Family
-from state.row_blocks import RowBlock, read_blocks
-from state.rows import RowReader
+from state.row_blocks import RowBlock
+from state.rows import LocalReader
 from state.view import View
 from streams.export import capture_columns, document_columns, hashes, link_columns
-from streams.export.data_set import Part, current_file
+from streams.export.data_set import Part, current_file, new_file
 from streams.export.duckdb_connection import quote
 from streams.export.part_files import PartFiles
 from streams.export.schema import CLUSTERS, HOSTS
@@ -40,6 +41,7 @@ EXPORTED_FAMILIES = (
     Family.PARENTS,
 )
 _SWEEPS_PER_PASS = 64  # each has an open file
+_POINTER_STEPS_MAX = 64
 _LINKS_PER_BATCH = 1 << 18
 _RESULT_ROWS_PER_BATCH = 1 << 16
 _PAIRS = pa.schema([("source", pa.int64()), ("link_list", pa.int64()), ("chunk", pa.int64())])
@@ -63,7 +65,7 @@ class PartitionExport:
     def __init__(
         self,
         folder: Path,
-        rows: RowReader,
+        rows: LocalReader,
         *,
         sweeps: Collection[int],
         previous: Mapping[PartKey, Part],
@@ -75,31 +77,74 @@ class PartitionExport:
         self._folder, self._rows, self._partition = folder, rows, partition
         self._sweeps, self._previous, self._on_rows = sorted(sweeps), previous, on_rows
 
-    def write_captures(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Write captures, links and hosts."""
+    def write_captures(self) -> None:
         self._write_sweep_table("captures", self._capture_pieces)
-        if any(part.rows for part in self.parts):
-            self._create_lists(connection)
+
+    def write_links(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Write the links of the captures, which must have been written before."""
+        captures = captures_files(self._folder, self.parts)
+        if captures:
+            self._create_lists(connection, captures)
             self._write_sweep_table("links", lambda: self._link_pieces(connection))
-        self._write_hosts()
 
-    def write_documents(
-        self, connection: duckdb.DuckDBPyConnection, captures: Collection[Path], lookups: RowReader
-    ) -> None:
-        """Write documents and clusters.
-
-        `captures` are the files of captures of all partitions, and `lookups` reads the rows of all partitions.
-        """
+    def write_documents(self, connection: duckdb.DuckDBPyConnection, captures: Collection[Path]) -> None:
+        """Write the documents of these files of captures, which must be those of all partitions."""
         if captures:
             connection.execute(
                 "CREATE OR REPLACE TABLE first_sweeps AS SELECT document, min(sweep) AS sweep"
                 f" FROM {_read_files(captures)} WHERE document IS NOT NULL GROUP BY document"
             )
             self._write_sweep_table("documents", lambda: self._document_pieces(connection))
-        self._write_clusters(connection, View(lookups))
 
-    def _blocks(self, family: Family, prefix: bytes = b"") -> Iterator[RowBlock]:
-        for block in read_blocks(self._rows.scan(family, prefix)):
+    def write_parents(self) -> Path:
+        """Write a temporary file with the parents of documents, for `write_clusters`."""
+        path = new_file(self._folder, "parents", None, self._partition)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(path, CLUSTERS, compression="snappy") as writer:
+            for block in self._blocks(Family.PARENTS):
+                documents = _first_8_bytes(block.keys, block.key_offsets)
+                parents = _first_8_bytes(block.values, block.value_offsets)
+                columns = [pa.array(ids.view(np.int64)) for ids in (documents, parents)]
+                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=CLUSTERS))
+        return path
+
+    def write_clusters(self, connection: duckdb.DuckDBPyConnection, parents: Collection[Path]) -> None:
+        """Write the root of every document that has been written before.
+
+        `parents` are the files of `write_parents` of all partitions.
+        """
+        files = PartFiles(self._folder, "clusters", self._partition)
+        parts = [part for part in self.parts if part.table == "documents" and part.rows]
+        if parts:
+            _create_roots(connection, parents)
+            query = f"""
+                SELECT document, coalesce(roots.cluster, document) AS cluster
+                FROM {_read_files([current_file(self._folder, part) for part in parts])}
+                LEFT JOIN roots USING (document)
+            """
+            for batch in _batches(connection, query):
+                files.write(None, batch.cast(CLUSTERS))
+        files.close()
+        self._add_part("clusters", None, files)
+
+    def write_hosts(self) -> None:
+        files = PartFiles(self._folder, "hosts", self._partition)
+        view = View(self._rows)
+        for sweep in self._sweeps:
+            counts = iter(view.captures_per_host(sweep).items())
+            while hosts := list(islice(counts, _RESULT_ROWS_PER_BATCH)):
+                columns = [
+                    pa.array([hashes.url_hash(host) for host, _ in hosts]),
+                    pa.array([host.decode("ascii", "replace") for host, _ in hosts]),
+                    pa.array(np.full(len(hosts), sweep, np.int32)),
+                    pa.array([count for _, count in hosts], pa.int64()),
+                ]
+                files.write(None, pa.RecordBatch.from_arrays(columns, schema=HOSTS))
+        files.close()
+        self._add_part("hosts", None, files)
+
+    def _blocks(self, family: Family) -> Iterator[RowBlock]:
+        for block in self._rows.blocks(family):
             self._on_rows(len(block))
             yield block
 
@@ -150,9 +195,8 @@ class PartitionExport:
             heads = capture_columns.read_heads(block)
             yield Piece(*heads, lambda rows, block=block: [capture_columns.decode(block, rows)])
 
-    def _create_lists(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def _create_lists(self, connection: duckdb.DuckDBPyConnection, captures: Collection[Path]) -> None:
         """Create the table `lists`: a row per list of links and chunk, with the first sweep that names the list."""
-        captures = [current_file(self._folder, part) for part in self.parts if part.rows]
         _insert(connection, "list_chunks", _PAIRS, self._list_batches())
         # Lists of different URLs that are spellings of the same page may be equal.
         connection.execute(
@@ -193,11 +237,11 @@ class PartitionExport:
     def _chunk_blocks(self) -> Iterator[KeyedBlock]:
         for block in self._blocks(Family.LINK_CHUNKS):
             rows = link_columns.chunk_rows(block)
-            yield KeyedBlock(_first_8_bytes(block)[rows], block, rows)
+            yield KeyedBlock(_first_8_bytes(block.keys, block.key_offsets)[rows], block, rows)
 
     def _document_blocks(self) -> Iterator[KeyedBlock]:
         for block in self._blocks(Family.DOCUMENTS):
-            yield KeyedBlock(_first_8_bytes(block), block, np.arange(len(block)))
+            yield KeyedBlock(_first_8_bytes(block.keys, block.key_offsets), block, np.arange(len(block)))
 
     def _document_pieces(self, connection: duckdb.DuckDBPyConnection) -> Iterator[Piece]:
         query = f"SELECT document, sweep FROM first_sweeps ORDER BY {unsigned_order('document')}"
@@ -209,50 +253,10 @@ class PartitionExport:
                 lambda rows, match=match: [document_columns.decode(match.block, match.rows[rows])],
             )
 
-    def _write_clusters(self, connection: duckdb.DuckDBPyConnection, view: View) -> None:
-        """Write the root of every document."""
-        files = PartFiles(self._folder, "clusters", self._partition)
-        parts = [part for part in self.parts if part.table == "documents" and part.rows]
-        if parts:
-            _insert(connection, "children", CLUSTERS, self._child_batches(view))
-            # A document without a parent is a root.
-            query = f"""
-                SELECT document, coalesce(children.cluster, document) AS cluster
-                FROM {_read_files([current_file(self._folder, part) for part in parts])}
-                LEFT JOIN children USING (document)
-            """
-            for batch in _batches(connection, query):
-                files.write(None, batch.cast(CLUSTERS))
-        files.close()
-        self._add_part("clusters", None, files)
 
-    def _child_batches(self, view: View) -> Iterator[pa.RecordBatch]:
-        """Yield the documents that have a parent, with the roots of their clusters."""
-        for block in self._blocks(Family.PARENTS):
-            parents = [block.row(row)[1] for row in range(len(block))]
-            distinct_parents = sorted(set(parents))
-            roots = {
-                parent: hashes.id_hash(root)
-                for parent, root in zip(distinct_parents, view.roots(distinct_parents), strict=True)
-            }
-            columns = [pa.array(_first_8_bytes(block).view(np.int64)), pa.array([roots[p] for p in parents])]
-            yield pa.RecordBatch.from_arrays(columns, schema=CLUSTERS)
-
-    def _write_hosts(self) -> None:
-        files = PartFiles(self._folder, "hosts", self._partition)
-        view = View(self._rows)
-        for sweep in self._sweeps:
-            counts = iter(view.captures_per_host(sweep).items())
-            while hosts := list(islice(counts, _RESULT_ROWS_PER_BATCH)):
-                columns = [
-                    pa.array([hashes.url_hash(host) for host, _ in hosts]),
-                    pa.array([host.decode("ascii", "replace") for host, _ in hosts]),
-                    pa.array(np.full(len(hosts), sweep, np.int32)),
-                    pa.array([count for _, count in hosts], pa.int64()),
-                ]
-                files.write(None, pa.RecordBatch.from_arrays(columns, schema=HOSTS))
-        files.close()
-        self._add_part("hosts", None, files)
+def captures_files(folder: Path, parts: Iterable[Part]) -> list[Path]:
+    """Return the files of captures that the new data set will have."""
+    return [current_file(folder, part) for part in parts if part.table == "captures" and part.rows]
 
 
 def _expand(
@@ -279,10 +283,29 @@ def _mix(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
     return (mixed ^ mixed >> np.uint64(32)).view(np.int64)
 
 
-def _first_8_bytes(block: RowBlock) -> NDArray[np.uint64]:
-    """Return the first eight bytes of each key as an integer, in the order of the keys."""
-    starts = block.key_offsets[:-1]
-    return block.keys[starts[:, None] + np.arange(8)].reshape(-1, 8).view(">u8").ravel().astype(np.uint64)
+def _create_roots(connection: duckdb.DuckDBPyConnection, parents: Collection[Path]) -> None:
+    """Create the table `roots` with the root of every document that has a parent.
+
+    Each step doubles the number of pointers that are followed. The limit on steps stops at a cycle of pointers, which
+    only a damaged state contains.
+    """
+    connection.execute(f"CREATE OR REPLACE TABLE roots AS SELECT * FROM {_read_files(parents)}")
+    for _ in range(_POINTER_STEPS_MAX):
+        query = "SELECT 1 FROM roots SEMI JOIN roots AS r ON roots.cluster = r.document LIMIT 1"
+        if not connection.execute(query).fetchall():
+            return
+        connection.execute(
+            """
+            CREATE OR REPLACE TABLE roots AS
+            SELECT roots.document, coalesce(r.cluster, roots.cluster) AS cluster
+            FROM roots LEFT JOIN roots AS r ON roots.cluster = r.document
+            """
+        )
+
+
+def _first_8_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the first eight bytes of each key or value as an integer, in the same order."""
+    return data[offsets[:-1, None] + np.arange(8)].view(">u8").ravel().astype(np.uint64)
 
 
 def _insert(

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from state.model import Sweep, SweepState
-from state.rows import RowReader
+from state.rows import LocalReader
 from state.view import View
 from streams.errors import NotFound
 from streams.export import data_set
 from streams.export.data_set import ExportedSweep, Manifest, Part
 from streams.export.duckdb_connection import SqlLimits, connect
-from streams.export.partition_export import PartitionExport
+from streams.export.partition_export import PartitionExport, captures_files
 from streams.export.schema import TABLES
 
 
@@ -29,7 +29,7 @@ class ExportedTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def export_state(
-    rows: RowReader,
+    rows: LocalReader,
     folder: Path,
     limits: SqlLimits,
     *,
@@ -61,8 +61,11 @@ def export_state(
             on_rows=on_rows,
         )
         with connect(limits, data_set.spill_folder(folder)) as connection:
-            export.write_captures(connection)
-            export.write_documents(connection, captures_files(folder, export.parts), rows)
+            export.write_captures()
+            export.write_links(connection)
+            export.write_hosts()
+            export.write_documents(connection, captures_files(folder, export.parts))
+            export.write_clusters(connection, [export.write_parents()])
         new = msgspec.structs.replace(new, parts=sorted_parts(export.parts))
         data_set.commit(folder, new, on_wait)
     return summarise(new, old)
@@ -80,11 +83,6 @@ def select_sweeps(
         for sweep in sweeps
         if not names or sweep.name in names or sweep.number in exported
     ]
-
-
-def captures_files(folder: Path, parts: Collection[Part]) -> list[Path]:
-    """Return the files of captures that the new data set will have."""
-    return [data_set.current_file(folder, part) for part in parts if part.table == "captures" and part.rows]
 
 
 def sorted_parts(parts: Collection[Part]) -> list[Part]:
