@@ -142,6 +142,7 @@ def test_backward_reads_match_a_sorted_dict(
             assert list(store.scan_reverse(FAMILY, prefix, first)) == expected
         last = [max(under(rows, prefix), default=None) for prefix in prefixes]
         assert store.last_rows_under(FAMILY, prefixes) == last
+        assert [block.row(row) for block in store.blocks(FAMILY) for row in range(len(block))] == under(rows, b"")
 
 
 @pytest.mark.parametrize("factory", HISTORY_READERS)
