@@ -1,8 +1,7 @@
 """Decide whether pairs of directories are replicas, by comparing documents at the same paths below them.
 
-The pages of each child directory form a group. Pages directly in the directory, and child directories with a single
-page, form one more group. Of each child, up to `paths_max` paths that occur below both directories are compared.
-A group is
+The pages directly in each subdirectory form a group. A subdirectory with a single page belongs to the group of its
+parent. Of each subdirectory, up to `paths_max` paths that occur below both directories are compared. A group is
 
     good      if at least GOOD_MIN of its compared documents resemble each other
     unknown   if none could be compared, or if all its paths may be missing from a crawl by chance, considering how
@@ -17,6 +16,7 @@ missing from a crawl: COPIES_COMMON_MIN is enough if half of the documents are n
 
 from __future__ import annotations
 
+from streams.analyses.replicas.directories import up_to_last_slash
 from streams.analyses.resemblance import create_comparisons
 from streams.analyses.sql_engine import SqlEngine
 
@@ -35,10 +35,10 @@ EVIDENCE_MIN = 3  # different clusters of documents that resemble each other
 # The paths with a page below both directories of a pair. A path does not count if one of its pages has a text that
 # is repeated on its host, such as a soft 404, and the other page is not in the same cluster.
 COMMON_PATHS = """
-    SELECT m.pair, m.child, pages_a.page, pages_a.cluster, pages_a.document AS a, pages_b.document AS b,
+    SELECT m.pair, m.relative, pages_a.page, pages_a.cluster, pages_a.document AS a, pages_b.document AS b,
            pages_a.evidence * pages_b.evidence AS evidence
     FROM (
-        SELECT frontier.pair, members_a.child, members_a.directory AS a, members_b.directory AS b
+        SELECT frontier.pair, members_a.relative, members_a.directory AS a, members_b.directory AS b
         FROM frontier
         JOIN members AS members_a ON members_a.root = frontier.a
         JOIN members AS members_b ON members_b.root = frontier.b AND members_b.relative = members_a.relative
@@ -53,53 +53,47 @@ def compare_directories(engine: SqlEngine, paths_max: int) -> None:
     """Create `verdicts` and `children` for the pairs of directories in the table `frontier(pair, a, b)`.
 
     verdicts(pair, a, b, pages_a, pages_b, common, replica): `replica` is 1 or 0.
-    children(pair, child, common): the names of child directories of a and b with common paths.
+    children(pair, child, common): the names of the child directories of a and b with common paths.
     """
     create_members(engine)
     _create_samples(engine, paths_max)
     _create_agreements(engine)
-    _create_children(engine)
+    _create_groups(engine)
     _create_verdicts(engine)
-    engine.drop("members", "child_pages", "samples", "agreements", "groups")
+    engine.drop("members", "samples", "agreements", "subdirectories", "groups")
 
 
 def create_members(engine: SqlEngine) -> None:
-    """Create `members(root, directory, relative, child)`: the directories below those of the frontier.
+    """Create `members(root, directory, relative, pages)`: the directories with pages below those of the frontier.
 
-    Create `child_pages(root, child, pages)` too. `child` is the first segment of `relative`, which is empty for the
-    root itself. Directories in a root's own copies of itself are left out.
+    `relative` is the path from the root to the directory, which is empty for the root itself. Directories in a root's
+    own copies of itself are left out.
     """
     engine.create(
         "members",
         """
-        SELECT root, directory, relative, substring(relative, 1, instr(relative, '/')) AS child, pages
-        FROM (
-            SELECT roots.root, members.directory, members.pages,
-                   substring(members.prefix, length(root_directories.prefix) + 1) AS relative
-            FROM (SELECT a AS root FROM frontier UNION SELECT b AS root FROM frontier) AS roots
-            JOIN directories AS root_directories ON root_directories.directory = roots.root
-            JOIN ancestors ON ancestors.ancestor = roots.root
-            JOIN directories AS members ON members.directory = ancestors.directory
-            LEFT JOIN own_copies ON own_copies.root = roots.root AND own_copies.directory = members.directory
-            WHERE own_copies.root IS NULL AND members.pages > 0
-        ) AS relative_members
+        SELECT roots.root, members.directory, members.pages,
+               substring(members.prefix, length(root_directories.prefix) + 1) AS relative
+        FROM (SELECT a AS root FROM frontier UNION SELECT b AS root FROM frontier) AS roots
+        JOIN directories AS root_directories ON root_directories.directory = roots.root
+        JOIN ancestors ON ancestors.ancestor = roots.root
+        JOIN directories AS members ON members.directory = ancestors.directory
+        LEFT JOIN own_copies ON own_copies.root = roots.root AND own_copies.directory = members.directory
+        WHERE own_copies.root IS NULL AND members.pages > 0
         """,
-    )
-    engine.create(
-        "child_pages", "SELECT root, child, CAST(sum(pages) AS BIGINT) AS pages FROM members GROUP BY root, child"
     )
 
 
 def _create_samples(engine: SqlEngine, paths_max: int) -> None:
-    """Create `samples`: up to `paths_max` common paths per pair and child, with their documents on both sides."""
+    """Create `samples`: up to `paths_max` common paths per pair and subdirectory, with both documents."""
     engine.create(
         "samples",
         f"""
-        SELECT pair, child, common, evidence, cluster, a, b
+        SELECT pair, relative, common, evidence, cluster, a, b
         FROM (
-            SELECT pair, child, evidence, cluster, a, b,
-                   row_number() OVER (PARTITION BY pair, child ORDER BY evidence DESC, page) AS position,
-                   count(*) OVER (PARTITION BY pair, child) AS common
+            SELECT pair, relative, evidence, cluster, a, b,
+                   row_number() OVER (PARTITION BY pair, relative ORDER BY evidence DESC, page) AS position,
+                   count(*) OVER (PARTITION BY pair, relative) AS common
             FROM (
                 {COMMON_PATHS}
             ) AS common_paths
@@ -110,13 +104,13 @@ def _create_samples(engine: SqlEngine, paths_max: int) -> None:
 
 
 def _create_agreements(engine: SqlEngine) -> None:
-    """Create `agreements`: per pair and child, how many documents were compared, and how many resemble each other."""
+    """Create `agreements`: per pair and subdirectory, how many documents resemble each other."""
     engine.create("document_pairs", "SELECT DISTINCT a, b FROM samples WHERE evidence = 1 AND a <> b")
     create_comparisons(engine, "document_pairs", "compared_documents")
     engine.create(
         "compared_samples",
         f"""
-        SELECT samples.pair, samples.child, samples.common, samples.evidence, samples.cluster,
+        SELECT samples.pair, samples.relative, samples.common, samples.evidence, samples.cluster,
                CASE WHEN samples.evidence = 0 THEN 0
                     WHEN samples.a = samples.b OR compared.resemblance >= {RESEMBLANCE_MIN} THEN 1
                     ELSE 0 END AS agrees,
@@ -130,9 +124,9 @@ def _create_agreements(engine: SqlEngine) -> None:
     engine.create(
         "agreements",
         """
-        SELECT pair, child, max(common) AS common, sum(evidence) AS compared, sum(agrees) AS agreed,
+        SELECT pair, relative, max(common) AS common, sum(evidence) AS compared, sum(agrees) AS agreed,
                sum(is_copy) AS copies
-        FROM compared_samples GROUP BY pair, child
+        FROM compared_samples GROUP BY pair, relative
         """,
     )
     engine.create(
@@ -142,34 +136,44 @@ def _create_agreements(engine: SqlEngine) -> None:
     engine.drop("document_pairs", "compared_documents", "compared_samples")
 
 
-def _create_children(engine: SqlEngine) -> None:
-    """Create `children` with the figures of all children, and `groups`, which unites children with a single page."""
+def _create_groups(engine: SqlEngine) -> None:
+    """Create `groups` with the pages and agreements of each group, and `children` with those of child directories."""
     engine.create(
-        "children",
+        "subdirectories",
         """
-        SELECT pair, child, max(a) AS a, max(b) AS b, max(common) AS common, max(compared) AS compared,
+        SELECT pair, relative, max(a) AS a, max(b) AS b, max(common) AS common, max(compared) AS compared,
                max(agreed) AS agreed, max(copies) AS copies
         FROM (
-            SELECT pair, child, pages AS a, 0 AS b, 0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
-            FROM frontier JOIN child_pages ON child_pages.root = frontier.a
+            SELECT pair, relative, pages AS a, 0 AS b, 0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
+            FROM frontier JOIN members ON members.root = frontier.a
             UNION ALL
-            SELECT pair, child, 0 AS a, pages AS b, 0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
-            FROM frontier JOIN child_pages ON child_pages.root = frontier.b
+            SELECT pair, relative, 0 AS a, pages AS b, 0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
+            FROM frontier JOIN members ON members.root = frontier.b
             UNION ALL
-            SELECT pair, child, 0 AS a, 0 AS b, common, compared, agreed, copies FROM agreements
+            SELECT pair, relative, 0 AS a, 0 AS b, common, compared, agreed, copies FROM agreements
         ) AS figures
-        GROUP BY pair, child
+        GROUP BY pair, relative
         """,
     )
     engine.create(
         "groups",
-        """
+        f"""
         SELECT pair, sum(a) AS a, sum(b) AS b, sum(common) AS common, sum(compared) AS compared,
                sum(agreed) AS agreed, sum(copies) AS copies
         FROM (
-            SELECT *, CASE WHEN greatest(a, b) <= 1 THEN '' ELSE child END AS group_name FROM children
+            SELECT *, CASE WHEN relative <> '' AND greatest(a, b) <= 1
+                           THEN {up_to_last_slash("substring(relative, 1, length(relative) - 1)")}
+                           ELSE relative END AS group_name
+            FROM subdirectories
         ) AS named
         GROUP BY pair, group_name
+        """,
+    )
+    engine.create(
+        "children",
+        """
+        SELECT pair, substring(relative, 1, instr(relative, '/')) AS child, sum(common) AS common
+        FROM subdirectories GROUP BY pair, substring(relative, 1, instr(relative, '/'))
         """,
     )
 

@@ -49,7 +49,7 @@ def _create_named_pages(engine: SqlEngine, depth_max: int) -> None:
             SELECT page, host, https, document, cluster, prefix, substring(url_key, length(prefix) + 1) AS name
             FROM (
                 SELECT page, host, https, document, coalesce(cluster, document) AS cluster, url_key,
-                       {_up_to_last_slash("split_part(url_key, '?', 1)")} AS prefix
+                       {up_to_last_slash("split_part(url_key, '?', 1)")} AS prefix
                 FROM pages
                 WHERE document IS NOT NULL AND coalesce(status, 200) < 400
             ) AS split_keys
@@ -59,7 +59,8 @@ def _create_named_pages(engine: SqlEngine, depth_max: int) -> None:
     )
 
 
-def _up_to_last_slash(text: str) -> str:
+def up_to_last_slash(text: str) -> str:
+    """Return the SQL expression that removes the part of a text after its last `/`."""
     return f"substring({text}, 1, length({text}) - instr(reverse({text}), '/') + 1)"
 
 
@@ -67,7 +68,7 @@ def _create_directory_table(engine: SqlEngine) -> None:
     engine.create("prefixes_0", "SELECT DISTINCT prefix FROM named_pages")
     tables = ["prefixes_0"]
     while engine.rows(f"SELECT count(*) FROM {tables[-1]}")[0][0]:
-        parent = _up_to_last_slash("substring(prefix, 1, length(prefix) - 1)")
+        parent = up_to_last_slash("substring(prefix, 1, length(prefix) - 1)")
         table = f"prefixes_{len(tables)}"
         engine.create(
             table,
@@ -83,7 +84,7 @@ def _create_directory_table(engine: SqlEngine) -> None:
         f"""
         SELECT row_number() OVER (ORDER BY reverse(prefix)) AS directory, prefix,
                CASE WHEN instr(prefix, '/') < length(prefix)
-                    THEN {_up_to_last_slash("substring(prefix, 1, length(prefix) - 1)")} END AS parent_prefix
+                    THEN {up_to_last_slash("substring(prefix, 1, length(prefix) - 1)")} END AS parent_prefix
         FROM ({" UNION ".join(f"SELECT prefix FROM {table}" for table in tables)}) AS prefixes
         """,
     )

@@ -21,5 +21,5 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the search, from the settings in the section `analyses`."""
 
     neighbours_max: int = 32  # pages with which a page of a large cluster is paired
-    paths_max: int = 32  # relative paths per child directory whose documents are compared
+    paths_max: int = 32  # relative paths per subdirectory whose documents are compared
     depth_max: int = 32  # directories below a host; pages in deeper directories are left out

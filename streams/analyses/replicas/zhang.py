@@ -43,7 +43,7 @@ def compute(engine: SqlEngine, limits: Limits = Limits()) -> list[Replica]:  # n
     _create_containments(engine)
     pairs = _replicated_pairs(engine)
     insecure_hosts = http_only_hosts(engine)
-    engine.drop("directory_pairs", "own_copies", "members", "child_pages", "containments", "frontier", *TABLES)
+    engine.drop("directory_pairs", "own_copies", "members", "containments", "frontier", *TABLES)
     return replicas_of(pairs, insecure_hosts)
 
 
@@ -111,4 +111,4 @@ def _replicated_pairs(engine: SqlEngine) -> list[Pair]:
     )
 
 
-_SIZES = "SELECT root, CAST(sum(pages) AS BIGINT) AS pages FROM child_pages GROUP BY root"
+_SIZES = "SELECT root, sum(pages) AS pages FROM members GROUP BY root"
