@@ -103,6 +103,9 @@ class AnalysisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mirror_sample_pages: Count
     mirror_feature_hosts_max: Annotated[int, Meta(ge=2, le=10_000)]
     mirror_tests_max: Annotated[int, Meta(ge=5)]
+    replica_neighbours_max: Annotated[int, Meta(ge=1, le=1000)]
+    replica_paths_max: Annotated[int, Meta(ge=3, le=100_000)]
+    replica_depth_max: Annotated[int, Meta(ge=1, le=1000)]
     collection_clusters_min: Annotated[int, Meta(ge=2, le=1_000_000)]
     collection_urls_max: Count
     avoid_pure: Annotated[float, Meta(gt=0.0, le=1.0)]

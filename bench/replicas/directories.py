@@ -31,12 +31,13 @@ from bench.replicas.tree_truth import TreePair, build
 from state.store import Store
 from state.view import View
 from streams.analyses.current_pages import create_pages
-from streams.analyses.replicas import Limits, Replica, find_replicas, zhang
+from streams.analyses.replicas import METHODS, Replica, compute
 from streams.analyses.sql_engine import DuckDb
 from streams.engine.ingest import ingest
+from streams.export.duckdb_connection import SqlLimits
+from streams.export.run_export import export_state
 from streams.sketch.sketcher import Sketcher
 
-METHODS = {"ours": find_replicas.compute, "zhang": zhang.compute}
 RESEMBLANCE_MIN, AGREEMENT_MIN = 0.5, 0.8
 VERSIONS_MIN = 0.75  # of the pages of both releases resemble a page with the same path
 MEMORY_MIB = 1024
@@ -136,17 +137,16 @@ def _relative(inner: tuple[str, str], outer: tuple[str, str]) -> str | None:
 def measure(pages: Path, pairs: list[TreePair] | None) -> Iterator[tuple[str, Score]]:
     """Yield the score of each method. Without `pairs`, all pairs of trees of the set are compared."""
     settings = one_process_settings({"keep_links": "off", "index_find": False})
-    with temporary_folder() as folder:
-        with Store(folder / "state", settings.store) as store:
-            ingest(store, settings, [str(pages)], "crawl", now=FETCHED)
-            export_state(store, folder / "data")
-            view = View(store)
-            texts = Texts(view, Sketcher(settings.scheme))
-            for name, find in METHODS.items():
-                with DuckDb(folder / "data", memory_mib=MEMORY_MIB, threads=1) as engine:
-                    create_pages(engine, sweep=1)
-                    results = find(engine, Limits())
-                yield name, score(results, pairs or _pairs_of_trees(view), texts)
+    with temporary_folder() as folder, Store(folder / "state", settings.store) as store:
+        ingest(store, settings, [str(pages)], "crawl", now=FETCHED)
+        export_state(store, folder / "data", SqlLimits(MEMORY_MIB, 1))
+        view = View(store)
+        texts = Texts(view, Sketcher(settings.scheme))
+        for method in METHODS:
+            with DuckDb(folder / "data", memory_mib=MEMORY_MIB, threads=1) as engine:
+                create_pages(engine, sweep=1)
+                results = compute(engine, settings.analyses, method)
+            yield method, score(results, pairs or _pairs_of_trees(view), texts)
 
 
 def _pairs_of_trees(view: View) -> list[TreePair]:

@@ -4,7 +4,7 @@
 `zhang` is the published method, for comparison.
 """
 
-from streams.analyses.replicas.find_replicas import compute
-from streams.analyses.replicas.replica import Limits, Replica
+from streams.analyses.replicas.compute_replicas import METHODS, analysis, compute
+from streams.analyses.replicas.replica import Replica
 
-__all__ = ["Limits", "Replica", "compute"]
+__all__ = ["METHODS", "Replica", "analysis", "compute"]

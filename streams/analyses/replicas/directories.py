@@ -6,7 +6,6 @@ the same trailing segments, such as the copies of `docs/api/`, are therefore nei
 
 from __future__ import annotations
 
-from streams.analyses.replicas.replica import Limits
 from streams.analyses.sql_engine import SqlEngine
 from streams.export.hashes import INDEX_EXTENSIONS, INDEX_NAMES
 
@@ -20,8 +19,10 @@ _SAME_TEXT_PART = 10  # the labels are a tenth of the host's pages ...
 _SAME_DOCUMENT_MIN = 16  # ... or at least this many have the same document
 
 
-def create_directories(engine: SqlEngine, limits: Limits) -> None:
-    """Create the tables in `TABLES` from `pages`.
+def create_directories(engine: SqlEngine, depth_max: int) -> int:
+    """Create the tables in `TABLES` from `pages`. Return the number of pages that are left out.
+
+    Pages in directories with more than `depth_max` segments are left out.
 
     tree_pages(page, host, directory, name, document, cluster, evidence): the pages with text. `name` is the part of
     the URL after the directory, and empty for index files. `evidence` is 0 if many pages of the host have similar
@@ -31,19 +32,21 @@ def create_directories(engine: SqlEngine, limits: Limits) -> None:
     ancestors(directory, ancestor): all directories above a directory, and the directory itself.
     host_pages(host, pages, https): `https` is 1 if a page of the host was captured over https.
     """
-    _create_named_pages(engine, limits.depth_max)
+    deep_pages = _create_named_pages(engine, depth_max)
     _create_directory_table(engine)
     _create_ancestors(engine)
     _create_tree_pages(engine)
     engine.drop("named_pages", "same_text")
+    return deep_pages
 
 
-def _create_named_pages(engine: SqlEngine, depth_max: int) -> None:
-    """Split the URL keys of pages with text into directory and name."""
+def _create_named_pages(engine: SqlEngine, depth_max: int) -> int:
+    """Split the URL keys of pages with text into directory and name. Return the number of pages that are left out."""
     engine.create(
-        "named_pages",
+        "split_pages",
         f"""
         SELECT page, host, https, document, cluster, prefix,
+               length(prefix) - length(replace(prefix, '/', '')) - 1 AS depth,
                CASE WHEN regexp_replace(lower(name), '{_INDEX_FILE}', '') = '' THEN '' ELSE name END AS name
         FROM (
             SELECT page, host, https, document, cluster, prefix, substring(url_key, length(prefix) + 1) AS name
@@ -54,9 +57,12 @@ def _create_named_pages(engine: SqlEngine, depth_max: int) -> None:
                 WHERE document IS NOT NULL AND coalesce(status, 200) < 400
             ) AS split_keys
         ) AS split_names
-        WHERE length(prefix) - length(replace(prefix, '/', '')) <= {depth_max + 1}
         """,
     )
+    deep_pages: int = engine.rows(f"SELECT count(*) FROM split_pages WHERE depth > {depth_max}")[0][0]
+    engine.create("named_pages", f"SELECT * FROM split_pages WHERE depth <= {depth_max}")
+    engine.drop("split_pages")
+    return deep_pages
 
 
 def up_to_last_slash(text: str) -> str:

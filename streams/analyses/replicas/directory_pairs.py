@@ -13,8 +13,10 @@ from streams.analyses.sql_engine import SqlEngine
 VOTES_MIN = 3  # different clusters that vote for a pair of directories
 
 
-def create_candidates(engine: SqlEngine, neighbours_max: int) -> None:
+def create_candidates(engine: SqlEngine, neighbours_max: int) -> int:
     """Create `candidates(a, b, votes)`: pairs of directories with at least VOTES_MIN votes.
+
+    Return how many groups of pages with the same name and cluster were larger than the limit.
 
     Of more than `neighbours_max` pages with the same name and cluster, each is paired only with its next
     `neighbours_max` neighbours in the order of the directories. Replicas of a tree with hundreds of copies therefore
@@ -22,7 +24,7 @@ def create_candidates(engine: SqlEngine, neighbours_max: int) -> None:
 
     If one of the directories contains the other, it is `a`.
     """
-    create_directory_pairs(engine, neighbours_max)
+    large_groups = create_directory_pairs(engine, neighbours_max)
     _create_heads(engine)
     engine.create(
         "candidates",
@@ -40,12 +42,14 @@ def create_candidates(engine: SqlEngine, neighbours_max: int) -> None:
         """,
     )
     engine.drop("directory_pairs", "heads")
+    return large_groups
 
 
-def create_directory_pairs(engine: SqlEngine, neighbours_max: int, pages: str = "evidence = 1") -> None:
+def create_directory_pairs(engine: SqlEngine, neighbours_max: int, pages: str = "evidence = 1") -> int:
     """Create `directory_pairs(a, b, cluster)`: a and b contain pages of the cluster with the same name; a < b.
 
-    `pages` is a condition on the rows of `tree_pages` that are paired.
+    `pages` is a condition on the rows of `tree_pages` that are paired. Return the number of groups of more than
+    `neighbours_max` + 1 pages.
     """
     engine.create(
         "namesakes",
@@ -73,7 +77,9 @@ def create_directory_pairs(engine: SqlEngine, neighbours_max: int, pages: str = 
         WHERE b.directory <> a.directory
         """,
     )
+    large_groups: int = engine.rows(f"SELECT count(*) FROM namesakes WHERE position = {neighbours_max + 2}")[0][0]
     engine.drop("namesakes", "steps")
+    return large_groups
 
 
 def _create_heads(engine: SqlEngine) -> None:

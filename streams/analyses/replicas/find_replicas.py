@@ -6,20 +6,26 @@ same name are compared next. A pair below a reported pair is not reported.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from streams.analyses.replicas.comparison import compare_directories
 from streams.analyses.replicas.directories import TABLES, create_directories
 from streams.analyses.replicas.directory_pairs import VOTES_MIN, create_candidates
-from streams.analyses.replicas.replica import Limits, Replica
+from streams.analyses.replicas.replica import Replica
 from streams.analyses.replicas.topmost import Pair, http_only_hosts, replicas_of
 from streams.analyses.sql_engine import SqlEngine
+from streams.settings import AnalysisSettings
 
 
-def compute(engine: SqlEngine, limits: Limits = Limits()) -> list[Replica]:  # noqa: B008  immutable
-    """Return the replicated directories among the current pages, sorted. The table `pages` must exist."""
-    create_directories(engine, limits)
-    create_candidates(engine, limits.neighbours_max)
-    pairs = _compare_own_copies(engine, limits.paths_max)
-    pairs += _compare_top_down(engine, limits.paths_max)
+def find_replicas(engine: SqlEngine, settings: AnalysisSettings, counters: Counter[str]) -> list[Replica]:
+    """Return the replicated directories among the current pages, sorted. The table `pages` must exist.
+
+    `counters` receives how often each limit was reached.
+    """
+    counters["replica_depth_max"] += create_directories(engine, settings.replica_depth_max)
+    counters["replica_neighbours_max"] += create_candidates(engine, settings.replica_neighbours_max)
+    pairs = _compare_own_copies(engine, settings.replica_paths_max)
+    pairs += _compare_top_down(engine, settings.replica_paths_max)
     insecure_hosts = http_only_hosts(engine)
     engine.drop("candidates", "own_copies", *TABLES)
     return replicas_of(pairs, insecure_hosts)

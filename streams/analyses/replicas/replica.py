@@ -1,4 +1,4 @@
-"""Define the results and the limits of the search for replicated directories."""
+"""Define the results of the search for replicated directories."""
 
 from __future__ import annotations
 
@@ -15,11 +15,3 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, order=True):
     containment: tuple[
         float, float
     ]  # share of a's pages with a page of the same relative path in b; share of b's in a
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the search, from the settings in the section `analyses`."""
-
-    neighbours_max: int = 32  # pages with which a page of a large cluster is paired
-    paths_max: int = 32  # relative paths per subdirectory whose documents are compared
-    depth_max: int = 32  # directories below a host; pages in deeper directories are left out

@@ -12,25 +12,29 @@ Directories without an index page are not found, nor those of which a fifth of t
 
 from __future__ import annotations
 
+from collections import Counter
+
 from streams.analyses.replicas.comparison import COMMON_PATHS, create_members
 from streams.analyses.replicas.directories import TABLES, create_directories
 from streams.analyses.replicas.directory_pairs import create_directory_pairs
-from streams.analyses.replicas.replica import Limits, Replica
+from streams.analyses.replicas.replica import Replica
 from streams.analyses.replicas.topmost import Pair, http_only_hosts, replicas_of
 from streams.analyses.sql_engine import SqlEngine
+from streams.settings import AnalysisSettings
 
 CONTAINMENT_MIN = 0.8
 _SAMPLE_MIN = 32  # delta is the largest power of two that leaves about this many clusters
 _CLUSTERS_MIN = 3  # below both directories, so that pages on their own are not reported
 
 
-def compute(engine: SqlEngine, limits: Limits = Limits()) -> list[Replica]:  # noqa: B008  immutable
+def find_with_index_pages(engine: SqlEngine, settings: AnalysisSettings, counters: Counter[str]) -> list[Replica]:
     """Return the replicated directories among the current pages, sorted. The table `pages` must exist.
 
-    The containments of the results are estimates from the samples.
+    The containments of the results are estimates from the samples. `counters` receives how often each limit was
+    reached.
     """
-    create_directories(engine, limits)
-    create_directory_pairs(engine, limits.neighbours_max, "name = ''")
+    counters["replica_depth_max"] += create_directories(engine, settings.replica_depth_max)
+    counters["replica_neighbours_max"] += create_directory_pairs(engine, settings.replica_neighbours_max, "name = ''")
     engine.create("own_copies", "SELECT directory AS root, directory FROM directories WHERE 1 = 0")
     engine.create(
         "frontier",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from streams.analyses.replicas import Limits, Replica, compute, zhang
-from streams.analyses.sql_engine import SqlEngine
+from streams.analyses.replicas import Replica, compute
 from tests.analysis_data import Page, open_data_set, page, prose, write_data_set
+from tests.samples import settings
 
 FOLDERS = ("", "", "api/", "api/types/", "guide/")
-Compute = Callable[[SqlEngine, Limits], list[Replica]]
 
 
 def tree(root: str, name: str, pages: int = 24, *, index: bool = False) -> list[Page]:
@@ -39,15 +39,17 @@ def without(pages: Iterable[Page], share: float, seed: object) -> list[Page]:
 def replicas(
     folder: Path,
     pages: list[Page],
-    limits: Limits | None = None,
     *,
-    find: Compute = compute,
+    method: str = "names",
+    counters: Counter[str] | None = None,
     parts: int = 1,
     seed: int = 0,
+    **limits: int,
 ) -> list[Replica]:
+    analyses = settings({"analyses": limits}).analyses
     write_data_set(folder, pages, parts=parts, seed=seed)
     with open_data_set(folder) as engine:
-        return find(engine, limits or Limits())
+        return compute(engine, analyses, method, counters)
 
 
 def prefixes(results: list[Replica]) -> list[tuple[str, str]]:
@@ -164,8 +166,10 @@ def test_a_site_with_hundreds_of_copies_forms_a_chain(tmp_path: Path) -> None:
         for number in range(copies)
         for path in range(5)
     ]
-    results = replicas(tmp_path, pages, Limits(neighbours_max=neighbours))
+    counters = Counter[str]()
+    results = replicas(tmp_path, pages, counters=counters, replica_neighbours_max=neighbours)
     assert len(results) <= copies * neighbours
+    assert counters == {"replica_neighbours_max": 5, "replica_depth_max": 0}
     reached = {"https://host0.example/"}
     for _ in range(copies):
         reached.update(url for pair in prefixes(results) if reached & set(pair) for url in pair)
@@ -197,7 +201,9 @@ def test_hostile_urls_do_no_harm(tmp_path: Path, grafted: list[Page]) -> None:
         *("https://a.example/" + "trap/" * depth + "x.html" for depth in range(1, 30)),
     ]
     pages = grafted + [page(url, prose("hostile", url.count("/") if "trap" not in url else 0)) for url in hostile]
-    results = replicas(tmp_path, pages)
+    counters = Counter[str]()
+    results = replicas(tmp_path, pages, counters=counters)
+    assert counters["replica_depth_max"] == 1
     assert any(replica.common == 24 and replica.b.startswith("https://b.example/vendor/docs/") for replica in results)
     assert all("trap" not in replica.a + replica.b for replica in results)
 
@@ -220,6 +226,6 @@ def test_the_published_method_needs_index_pages(tmp_path: Path) -> None:
         ]
 
     pair = ("https://a.example/x/", "https://b.example/y/")
-    assert prefixes(replicas(tmp_path / "with", pages(True), find=zhang.compute)) == [pair]
-    assert prefixes(replicas(tmp_path / "without", pages(False), find=zhang.compute)) == []
+    assert prefixes(replicas(tmp_path / "with", pages(True), method="zhang")) == [pair]
+    assert prefixes(replicas(tmp_path / "without", pages(False), method="zhang")) == []
     assert prefixes(replicas(tmp_path / "ours", pages(False))) == [pair]
