@@ -14,6 +14,7 @@ from streams.terminal.layout import BlockTable, Row
 
 if TYPE_CHECKING:
     from streams.analyses.changes.compute_changes import Change
+    from streams.analyses.replicas import Replica
 
 _FIRST, _MEDIAN, _LAST = 0, 4, 8  # positions among the nine deciles
 
@@ -41,3 +42,14 @@ def changes_table(changes: Sequence[Change], *, omitted: int) -> RenderableType:
     columns = (heading, "sweep", ">days", *counts, ">10%", ">median", ">90%", ">half-life (days)")
     table = BlockTable(columns, map(row, changes))
     return Group(table, Text(f"{omitted:,} more rows; use --host or --json", style="dim")) if omitted else table
+
+
+def replicas_table(replicas: Sequence[Replica], *, omitted: int) -> RenderableType:
+    def row(replica: Replica) -> Row:
+        pages = (f"{pages:,}" for pages in (*replica.pages, replica.common))
+        shares = (layout.format_share(share) for share in replica.containment)
+        return (escape_url(replica.a), escape_url(replica.b), *pages, *shares), ()
+
+    columns = ("a", "b", ">pages in a", ">pages in b", ">common", ">a in b", ">b in a")
+    table = BlockTable(columns, map(row, replicas))
+    return Group(table, Text(f"{omitted:,} more pairs; use --json", style="dim")) if omitted else table

@@ -20,6 +20,7 @@ import pytest
 
 from state.check import Problem
 from state.stats import HotKey, Stats
+from streams.analyses.replicas import Replica
 from streams.cli.app import cli
 from streams.cli.exit_codes import Exit
 from streams.engine.dead_letters import DeadLetterLine
@@ -203,6 +204,7 @@ DOCUMENTED_STRUCTS = [
     Stats,
     HotKey,
     RemovalTotals,
+    Replica,
     Published,
 ]
 

@@ -1,0 +1,48 @@
+"""`lostfound replicas`: which directories are replicas of each other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from streams.cli.command_context import Context
+from streams.cli.exit_codes import Exit
+from streams.cli.options import analysis_options
+from streams.cli.output import print_results
+
+TABLE_ROWS_MAX = 1_000
+
+
+@click.command
+@click.option(
+    "--method",
+    type=click.Choice(["names", "zhang"]),
+    default="names",
+    help="How pairs of directories are proposed: by pages with the same name and similar text, or by similar index "
+    "pages, as published by Zhang, Jia and Li.",
+)
+@analysis_options
+def replicas(context: Context, method: str, sweep_name: str | None, data_set: Path | None, as_json: bool) -> Exit:
+    """Find directories that are replicas of each other, on one host or on two.
+
+    Shows the topmost pairs: the directories above them differ. Most pages at the same paths below the two
+    directories resemble each other. Copies are found although pages are missing from the crawl, and although a
+    copy has another name. The shares are those of one directory's pages that the other has too.
+    """
+    from streams.analyses.replicas import analysis
+    from streams.terminal import analysis_tables
+
+    with context.analyse("replicas", sweep_name, data_set, quiet=as_json and sys.stdout.isatty()) as session:
+        results = session.results(analysis(method))
+        if context.verbosity and session.counters:
+            import structlog
+
+            structlog.get_logger(__name__).info("limits reached", **+session.counters)
+    return print_results(
+        results if as_json else results[:TABLE_ROWS_MAX],
+        lambda rows: analysis_tables.replicas_table(rows, omitted=len(results) - len(rows)),
+        "no directory is a replica of another one",
+        as_json=as_json,
+    )
