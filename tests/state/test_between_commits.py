@@ -49,7 +49,7 @@ def writer(tmp_path: Path) -> Iterator[BusyWriter]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between attempts, in seconds. They take no time."""
     seconds: list[float] = []
-    monkeypatch.setattr(between_commits.time, "sleep", seconds.append)
+    monkeypatch.setattr("state.between_commits.time.sleep", seconds.append)
     return seconds
 
 
@@ -152,7 +152,7 @@ def test_a_table_on_another_disk_is_copied(
     def refuse_link(*_: Any) -> None:
         raise OSError(18, "Invalid cross-device link")
 
-    monkeypatch.setattr(file_copy.os, "link", refuse_link)
+    monkeypatch.setattr("state.file_copy.os.link", refuse_link)
     file_copy.copy(writer.path, tmp_path / "copy")
     assert list((tmp_path / "copy").glob("*.sst"))
     with Store(tmp_path / "copy", SMALL, writable=False) as copy:
