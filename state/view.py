@@ -6,7 +6,7 @@ import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 
-from state import meta, sweeps
+from state import analyses, meta, sweeps
 from state.codecs import (
     capture_row,
     decision_row,
@@ -277,6 +277,11 @@ class View:
         """Yield the decision about every URL whose key begins with `prefix`, in order of key."""
         decisions = (decision_row.decode(key, value) for key, value in self.store.scan(Family.DECISIONS, prefix))
         return (decision for decision in decisions if decision.kind is not DecisionKind.REMOVED)
+
+    def newest_results(self, analysis: str, method: str) -> Iterator[bytes]:
+        """Yield the stored results of an analysis and method, as JSON lines, for the newest sweep that has any."""
+        key = analyses.newest_key(self.store, analysis, method)
+        return iter(()) if key is None else analyses.lines(self.store, key)
 
     def threshold(self) -> float | None:
         """Return the threshold of the stored pairs; None before the first ingest. Pairs below it may be missing."""

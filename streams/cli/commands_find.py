@@ -47,8 +47,8 @@ CSV_COLUMNS = (
 @click.option(
     "--status",
     metavar="STATUS",
-    type=click.Choice(["moved", "gone"]),
-    help="With --missing: list only URLs with this status: moved or gone.",
+    type=click.Choice(["moved", "copy", "gone"]),
+    help="With --missing: list only URLs with this status: moved, copy or gone.",
 )
 @click.option(
     "--host", metavar="HOST", help="With --missing: look up only URLs on this host, such as docs.example.org."
@@ -169,7 +169,7 @@ def _missing_answers(finder: Finder, view: View, settings: Settings, selection: 
     """Return the answers for the selected missing URLs, followed by URLs without captures that have a decision."""
     from streams.find import decided_urls_without_pages, possibly_missing_urls
 
-    statuses = {"moved", "gone"} if selection.status is None else {selection.status}
+    statuses = {"moved", "copy", "gone"} if selection.status is None else {selection.status}
     confidence_min = selection.min_confidence or 0.0
     missing = possibly_missing_urls(view, settings.find.soft_404_urls, selection.key_prefix)
     urls = chain(missing, decided_urls_without_pages(view, selection.key_prefix))

@@ -46,7 +46,7 @@ class EditorDecision(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to one URL. The best candidate comes first.
 
-    `status` is `alive`, `moved`, `gone`, `never_seen` or `unknown`.
+    `status` is `alive`, `moved`, `copy`, `gone`, `never_seen` or `unknown`.
     """
 
     url: str

@@ -21,6 +21,7 @@ from streams.find.answer import Answer, Candidate
 from streams.find.copy_groups import group_copies
 from streams.find.editor_decisions import EditorDecisions
 from streams.find.find_context import FindContext
+from streams.find.mirror_copies import MirrorCopies, MirrorCopy
 from streams.find.missing_rule import UrlHistory
 from streams.find.never_seen import NeverSeenSearch
 from streams.find.ranking import RankedCandidate, Ranker
@@ -72,6 +73,7 @@ class Finder:
         self._tracer = Tracer(self._context, self._ranker)
         self._never_seen = NeverSeenSearch(self._context, self._tracer.selector)
         self._decisions = EditorDecisions(self._context)
+        self._mirror_copies = MirrorCopies(self._context)
 
     def find(self, url: str) -> Answer:
         """Return the answer for one URL, without rewrite rules, which are learned from the moves of other URLs."""
@@ -177,6 +179,9 @@ class Finder:
                 candidates = [*candidates[: max(1, limit - 1)], soft_404_candidate(history)][:limit]
             is_sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
             status = "moved" if is_sure else "gone"
+            if (copy := self._mirror_copy(result)) is not None:
+                candidates, is_copy = copy.insert(candidates, is_moved=is_sure)
+                candidates, status = candidates[:limit], "copy" if is_copy else status
         last_seen = format_iso(history.last_success.time) if history.last_success else None
         document = history.last_page.document.hex() if history.last_page and history.last_page.document else None
         return Answer(
@@ -187,6 +192,14 @@ class Finder:
             candidates=candidates,
             known_url=case.known_url,
         )
+
+    def _mirror_copy(self, result: SearchResult) -> MirrorCopy | None:
+        """Return the copy of a dead page on a mirror; None if the old URL redirects there, which is a move."""
+        copy = self._mirror_copies.find(result.dead)
+        is_redirect = (
+            copy is not None and result.redirect is not None and result.redirect.history.key == copy.history.key
+        )
+        return None if is_redirect else copy
 
     def _apply_rules(self, url: str, result: SearchResult, rules: Rules) -> SearchResult:
         predictions: dict[bytes, Prediction] = {}
@@ -204,6 +217,9 @@ class Finder:
         # The move must be sure without the help of rules and redirects.
         result = msgspec.structs.replace(self._apply_rules(case.page_url, case.result, NO_RULES), redirect=None)
         best = result.trace.ranked[0]
+        copy = self._mirror_copy(result)
+        if copy is not None and copy.history.key == best.history.key:
+            return None
         (candidate,) = build_candidates(result, 1)
         is_doubtful = best.traits.is_copied or scoring.is_path_the_only_evidence(best.traits)
         is_sure = not is_doubtful and candidate.confidence >= LEARN_CONFIDENCE_MIN

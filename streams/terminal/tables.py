@@ -37,6 +37,7 @@ EVIDENCE = {
     "target_missing": "target is missing too",
     "not_captured": "target was never captured",
     "stop": "through a hop",
+    "mirror": "same path on a mirror",
     "folded_in": "contains the old page",
     "words": "similar words",
     "appeared": "new when the old page vanished",
@@ -55,7 +56,14 @@ EVIDENCE = {
 }
 _ALWAYS_LISTED = {"redirect", "redirect_of_many"}  # observed by the crawler, so listed at any confidence
 _SOFT_404 = "suspected error page: many unrelated URLs of its host changed to this page or near-copies of it"
-_STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknown": "dim", "never_seen": "yellow"}
+_STATUS_STYLES = {
+    "alive": "green",
+    "moved": "bold green",
+    "gone": "red",
+    "unknown": "dim",
+    "never_seen": "yellow",
+    "copy": "cyan",
+}
 
 
 def ingest_summary(summary: Summary, seconds: float) -> Text:
@@ -231,7 +239,7 @@ def answers_table(answers: Sequence[Answer]) -> RenderableType:
     def row(answer: Answer) -> Row:
         lines_below = [*_known_as(answer), *_mention_decision(answer)]
         lines_below += [Text(_SOFT_404, style="yellow")] if _serves_soft_404(answer) else []
-        best = answer.candidates[0] if answer.status == "moved" else None
+        best = answer.candidates[0] if answer.status in {"moved", "copy"} else None
         if best is not None:
             lines_below += [layout.unbreakable(Text(f"→ {escape_text(best.url)}", style="bold")), evidence_line(best)]
         status = Text(answer.status, style=_STATUS_STYLES[answer.status])

@@ -84,12 +84,12 @@ async def _mark_published(sweep_log: SweepLog, sweep: Sweep) -> None:
 
 
 def find_moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
-    """Yield moves: the URLs missing since `sweep`, the last committed sweep, that `find` reports as moved or gone."""
+    """Yield the answers of `find` about the URLs that are missing since `sweep`, the last committed sweep."""
     finder = Finder(view, settings)
     missing = possibly_missing_urls(view, settings.find.soft_404_urls)
     newly_missing = (url for url in missing if finder.missing_since(url) == sweep.number)
     for answer in finder.find_many(newly_missing):
-        if answer.status in {"moved", "gone"}:
+        if answer.status in {"moved", "copy", "gone"}:
             yield Move(
                 sweep=sweep.name,
                 url=answer.url,

@@ -47,6 +47,7 @@ class MemoryView:
         self._postings: dict[tuple[str, bytes], set[bytes]] = defaultdict(set)
         self._roots: dict[bytes, bytes] = {}
         self._decisions: dict[bytes, Decision] = {}
+        self.results: dict[str, list[bytes]] = {}  # of analyses, by name
         self._links: dict[tuple[bytes, bytes], list[list[Link]]] = {}  # chunks, by URL key and list id
 
     def add(
@@ -118,6 +119,9 @@ class MemoryView:
 
     def all_decisions(self, prefix: bytes = b"") -> Iterator[Decision]:
         return (decision for key, decision in sorted(self._decisions.items()) if key.startswith(prefix))
+
+    def newest_results(self, analysis: str, _method: str) -> Iterator[bytes]:
+        return iter(self.results.get(analysis, []))
 
     def _capture(
         self, url: str, status: int, *, document: bytes | None = None, redirect: str | None = None, delay: int = 0
