@@ -97,7 +97,7 @@ class _Tables:
     def add(self, page: Page) -> None:
         key = url_key(page.url)
         time = page.time or NOW + page.sweep * 86_400_000
-        row = {
+        row: Row = {
             "page": hashes.page_hash(key),
             "path": hashes.path_hash(key),
             "host": hashes.host_hash(key),

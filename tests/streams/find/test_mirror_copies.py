@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -112,7 +113,12 @@ def test_results_are_read_once_per_finder(monkeypatch: pytest.MonkeyPatch) -> No
     store_mirrors(view)
     reads: list[str] = []
     newest_results = view.newest_results
-    monkeypatch.setattr(view, "newest_results", lambda *names: reads.append(names[0]) or newest_results(*names))
+
+    def read(analysis: str, method: str) -> Iterator[bytes]:
+        reads.append(analysis)
+        return newest_results(analysis, method)
+
+    monkeypatch.setattr(view, "newest_results", read)
     answers = list(finder_of(view).find_many(A + path for path in PATHS))
     assert [answer.status for answer in answers] == ["alive"] + ["copy"] * 7
     assert reads == ["mirrors"]
