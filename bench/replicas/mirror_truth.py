@@ -72,7 +72,8 @@ def _sites(archives: Path, rng: random.Random) -> tuple[dict[str, Pages], list[s
         pages = {path: html for path, html in all_pages if len(html) <= PAGE_BYTES_MAX}
         if len(pages) < SITE_PAGES_MIN:
             continue
-        chosen = set(rng.sample(sorted(pages), min(len(pages), SITE_PAGES_MAX)))
+        size = min(len(pages), rng.randint(SITE_PAGES_MIN, SITE_PAGES_MAX))
+        chosen = set(rng.sample(sorted(pages), size))
         sites[name] = {path: html for path, html in pages.items() if path in chosen}
         rest += [html for path, html in pages.items() if path not in chosen]
     rng.shuffle(rest)
@@ -112,7 +113,8 @@ def _with_other_bytes(pages: Pages, rng: random.Random) -> Pages:
 
 
 def _edited(pages: Pages, rng: random.Random) -> Pages:
-    return {path: _edit(html, rng, rng.uniform(0.005, 0.04)) for path, html in pages.items()}
+    share = rng.uniform(0.005, 0.06)
+    return {path: _edit(html, rng, share) for path, html in pages.items()}
 
 
 def _partly_edited(pages: Pages, rng: random.Random) -> Pages:
@@ -132,7 +134,7 @@ def _edit(html: str, rng: random.Random, share: float) -> str:
 def _copy_folders(pages: Pages, rng: random.Random) -> Pages:
     """Return a copy without some folders. Links to a few of their pages led the crawler to a 404."""
     lost = _lost_part(pages, rng)
-    errors = set(rng.sample(sorted(lost), min(len(lost), max(3, len(lost) // 4))))
+    errors = set(rng.sample(sorted(lost), max(1, int(len(lost) * rng.uniform(0.05, 0.4)))))
     return {path: "" if path in lost else html for path, html in pages.items() if path not in lost or path in errors}
 
 
@@ -176,8 +178,8 @@ def _lost_part(pages: Pages, rng: random.Random) -> set[str]:
 
 def _translated(pages: Pages, rng: random.Random) -> Pages:
     """Return pages in which each word is replaced by one of another language, and whose lengths vary."""
-    language = str(rng.random())
-    return {path: _translate(html, language, rng.lognormvariate(0, 0.2)) for path, html in pages.items()}
+    language, deviation = str(rng.random()), rng.uniform(0.1, 0.4)
+    return {path: _translate(html, language, rng.lognormvariate(0, deviation)) for path, html in pages.items()}
 
 
 def _translate(html: str, language: str, factor: float) -> str:
