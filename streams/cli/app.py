@@ -21,6 +21,7 @@ from streams.cli.commands_export import export
 from streams.cli.commands_find import find
 from streams.cli.commands_kafka import publish, topics, worker
 from streams.cli.commands_links import links
+from streams.cli.commands_mirrors import mirrors
 from streams.cli.commands_query import captures, cluster, clusters, duplicates, similar
 from streams.cli.commands_replicas import replicas
 from streams.cli.commands_state import forget, state
@@ -33,7 +34,7 @@ from streams.terminal.escape import replace_unencodable
 
 _COMMANDS = [
     captures, changes, cluster, clusters, config, decisions_command, demo, docs, duplicates, export, find, forget,
-    gone, ingest, links, moved, publish, replicas, similar, state, sweep, topics, worker,
+    gone, ingest, links, mirrors, moved, publish, replicas, similar, state, sweep, topics, worker,
 ]  # fmt: skip
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 
 from state.codecs import url_key as key_codec
+from streams.analyses.analysis_session import Analysis
 from streams.analyses.mirrors import bigrams, groups, host_pairs, levels, path_tests, samples, structure
 from streams.analyses.mirrors.levels import Counts
 from streams.analyses.mirrors.mirror import Evidence, Mirror, sort_key
@@ -18,6 +19,16 @@ _TABLES = (
     "mirror_pages", "mirror_hosts", "mirror_pairs", "mirror_tests", "mirror_counts", "mirror_absent",
     "mirror_matching", "mirror_related", "mirror_links",
 )  # fmt: skip
+
+
+def analysis(method: str) -> Analysis[Mirror]:
+    """Return the analysis whose results are stored: that of all pairs, by one of `METHODS`."""
+    return Analysis(
+        "mirrors",
+        method,
+        Mirror,
+        lambda session: compute(session.engine, session.settings, method, session.counters),
+    )
 
 
 def compute(

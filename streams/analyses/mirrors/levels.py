@@ -13,6 +13,7 @@ Real copies have a few pages that change with each request, so one path in a hun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -21,12 +22,16 @@ TESTS_MIN = 5
 DEVIATIONS_MAX = 0.01  # of the tests at levels 1 and 2, and of the failures of a complete copy
 SIMILAR_SHARE_MIN = 0.8  # of the pages of a complete copy
 PART_SHARE_MIN = 0.5  # of the pages of a partial copy
+PART_PAGES_MIN = 3  # similar pages, if no page deviates
 RELATED_TESTS_MIN = 10
 LENGTH_CORRELATION_MIN = 0.8
-LENGTH_CORRELATION_ALONE_MIN = 0.9  # if the pages have no links to compare
+LENGTH_DEVIATIONS_MIN = 3.3  # standard errors by which the correlation must exceed 0, after Fisher's transformation
+LENGTH_CORRELATION_ALONE_MIN = 0.9  # these two apply if the pages have no links to compare
+LENGTH_DEVIATIONS_ALONE_MIN = 5.0
 LINK_RESEMBLANCE_MIN = 0.5
 LINKS_MIN = 10  # fewer links are not evidence
 RELATED_COVER_MIN = 0.25  # common paths of a translation, as a share of the smaller host's pages
+MAX_CORRELATION = 0.999999  # Fisher's transformation of 1 is infinite
 _OUTCOMES = ("same_bytes", "same_text", "similar_text", "related", "different")
 EVIDENCE_KINDS = (*_OUTCOMES, "failed", "soft_404", "absent_folder", "text_lengths", "links")
 AGREEMENT_ERROR = 3.0  # if n tests agree, at most 3 / n of all paths deviate, with 95 % confidence
@@ -79,10 +84,8 @@ class Counts(NamedTuple):
         return self.absent_folder is None and self.failed <= DEVIATIONS_MAX * self.tests
 
     @property
-    def has_related_lengths(self) -> bool:
-        """Return whether the pages could be translations of one another, as far as their lengths show."""
-        differing = self.related + self.different
-        return differing >= RELATED_TESTS_MIN and (self.length_correlation or 0.0) >= LENGTH_CORRELATION_MIN
+    def differing(self) -> int:
+        return self.related + self.different
 
 
 def level_of(counts: Counts) -> str:
@@ -94,20 +97,27 @@ def level_of(counts: Counts) -> str:
         if counts.common - counts.same_bytes <= tolerance:
             return "1"
         return "2" if counts.common - counts.same <= tolerance else "3"
-    if similar >= max(PART_SHARE_MIN * counts.common, TESTS_MIN):
+    pages_min = PART_PAGES_MIN if similar == counts.common else TESTS_MIN
+    if similar >= max(PART_SHARE_MIN * counts.common, pages_min):
         return "4"
     return "5" if is_related(counts) else "mismatch"
 
 
 def is_related(counts: Counts) -> bool:
     """Return whether the pages at equal paths correspond, although their words differ."""
-    if not counts.has_related_lengths:
+    correlation = counts.length_correlation
+    if counts.differing < RELATED_TESTS_MIN or correlation is None:
         return False
     if counts.common < RELATED_COVER_MIN * min(counts.pages_a, counts.pages_b):
         return False
+    # Among thousands of pairs of hosts with the same software, a few lengths correlate by chance.
+    deviations = math.atanh(min(max(correlation, -MAX_CORRELATION), MAX_CORRELATION)) * math.sqrt(
+        counts.differing - 3
+    )
     if counts.links < LINKS_MIN:
-        return (counts.length_correlation or 0.0) >= LENGTH_CORRELATION_ALONE_MIN
-    return (counts.link_resemblance or 0.0) >= LINK_RESEMBLANCE_MIN
+        return correlation >= LENGTH_CORRELATION_ALONE_MIN and deviations >= LENGTH_DEVIATIONS_ALONE_MIN
+    has_same_links = (counts.link_resemblance or 0.0) >= LINK_RESEMBLANCE_MIN
+    return has_same_links and correlation >= LENGTH_CORRELATION_MIN and deviations >= LENGTH_DEVIATIONS_MIN
 
 
 def error_bound(counts: Counts, level: str) -> float | None:
@@ -129,7 +139,7 @@ def evidence_of(counts: Counts, level: str) -> Iterator[tuple[str, float, str | 
     if counts.absent_folder is not None:
         yield "absent_folder", counts.absent_pages, counts.absent_folder
     if level in {"5", "mismatch"}:
-        if counts.length_correlation is not None and counts.related + counts.different >= RELATED_TESTS_MIN:
+        if counts.length_correlation is not None and counts.differing >= RELATED_TESTS_MIN:
             yield "text_lengths", round(counts.length_correlation, 3), None
         if counts.link_resemblance is not None and counts.links >= LINKS_MIN:
             yield "links", round(counts.link_resemblance, 3), None

@@ -74,35 +74,46 @@ def create_link_agreement(engine: SqlEngine, pairs: str) -> None:
     """Create `mirror_links` (a, b, resemblance, links) for the pairs whose pages link to paths that both hosts have.
 
     A link is a pair of paths. `resemblance` is that of the two hosts' sets of links, and `links` the size of the
-    smaller set.
+    smaller set. Targets to which more than half of the pages link are left out: navigation says nothing about the
+    content.
     """
     engine.create(
-        "mirror_targets",
+        "mirror_common",
         f"""
-        SELECT t.a, t.b, t.path, t.page_a, t.page_b, t.link_list_a, t.link_list_b
+        SELECT t.a, t.b, t.path, t.page_a, t.page_b, t.link_list_a, t.link_list_b,
+               count(*) OVER (PARTITION BY t.a, t.b) AS pages
         FROM {pairs} AS p JOIN mirror_tests AS t ON t.a = p.a AND t.b = p.b
         WHERE t.is_page_a + t.is_page_b = 2
         """,
     )
     sides = " UNION ALL ".join(
         f"""
-        SELECT DISTINCT source.a, source.b, {side} AS side, source.path AS source, target.path AS target
-        FROM mirror_targets AS source
+        SELECT DISTINCT source.a, source.b, {side} AS side, source.path AS source, target.path AS target, source.pages
+        FROM mirror_common AS source
         JOIN links ON links.source = source.page_{label} AND links.link_list = source.link_list_{label}
-        JOIN mirror_targets AS target
+        JOIN mirror_common AS target
             ON target.a = source.a AND target.b = source.b AND target.page_{label} = links.target
         """
         for side, label in enumerate("ab")
     )
     engine.create(
-        "mirror_links",
+        "mirror_linked",
         f"""
+        SELECT a, b, source, target, side FROM (
+            SELECT linked.*, count(*) OVER (PARTITION BY a, b, side, target) AS sources FROM ({sides}) AS linked
+        ) AS counted
+        WHERE sources * 2 <= pages
+        """,
+    )
+    engine.create(
+        "mirror_links",
+        """
         SELECT a, b, CAST(sum(CASE WHEN sides = 2 THEN 1 ELSE 0 END) AS DOUBLE) / count(*) AS resemblance,
                least(sum(CASE WHEN sides = 2 OR side = 0 THEN 1 ELSE 0 END),
                      sum(CASE WHEN sides = 2 OR side = 1 THEN 1 ELSE 0 END)) AS links
         FROM (SELECT a, b, source, target, count(*) AS sides, min(side) AS side
-              FROM ({sides}) AS linked GROUP BY a, b, source, target) AS counted
+              FROM mirror_linked GROUP BY a, b, source, target) AS merged
         GROUP BY a, b
         """,
     )
-    engine.drop("mirror_targets")
+    engine.drop("mirror_common", "mirror_linked")

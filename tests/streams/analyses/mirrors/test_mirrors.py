@@ -77,11 +77,24 @@ def edited(text: str, number: int) -> str:
         (site("b.example", lost=["api/io/"]), "4"),  # 10 of 40 pages, but all others are there
         (site("b.example", lost=["api/io/", "api/net/"], lost_status=404), "4"),
         (site("b.example", lost=["api/io/", ""], lost_text="we do not have this page"), "4"),
+        (site("b.example", lost=FOLDERS[1:], lost_status=404, pages=16), "4"),
         (site("b.example", edit=translate), "5"),
         (site("b.example", "other"), "mismatch"),
         (site("b.example", pages=4), "untested"),
     ],
-    ids=["1", "2", "3", "3 in part", "4 folder", "4 errors", "4 soft 404s", "5", "mismatch", "untested"],
+    ids=[
+        "1",
+        "2",
+        "3",
+        "3 in part",
+        "4 folder",
+        "4 errors",
+        "4 soft 404s",
+        "4 few pages",
+        "5",
+        "mismatch",
+        "untested",
+    ],
 )
 def test_levels(tmp_path, copy, expected):
     assert level(mirrors(tmp_path, site("a.example") + copy)) == expected
@@ -150,6 +163,16 @@ def test_unrelated_hosts_with_common_paths_are_not_mirrors(tmp_path):
         for topic in range(20)
     ]
     legal = prose("legal", words=200)
+    paths = [f"guide/{topic}" for topic in range(20)]
+    menus = [
+        page(
+            f"https://menu{n}.example/{path}",
+            prose("menu", n, path, words=rng.randrange(30, 300)),
+            links=[f"https://menu{n}.example/{target}" for target in paths],
+        )
+        for n in range(25)
+        for path in paths
+    ]
     shops = [
         page(f"https://shop{n}.example/{path}", legal if path in {"terms", "privacy"} else prose("shop", n, path))
         for n in range(25)
@@ -161,7 +184,7 @@ def test_unrelated_hosts_with_common_paths_are_not_mirrors(tmp_path):
         for n in range(25)
         for path in ("", "about", "contact", "help", "news")
     ]
-    results = mirrors(tmp_path, [*forums, *shops, *parked, *builders])
+    results = mirrors(tmp_path, [*forums, *menus, *shops, *parked, *builders])
     assert not [mirror for mirror in results if mirror.is_mirror]
 
 
