@@ -14,7 +14,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One reason for the level of a pair. docs/json.md lists the kinds and their values."""
 
     kind: str
-    value: float
+    value: int | float
     url: str | None = None
 
 
