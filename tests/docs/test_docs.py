@@ -20,6 +20,8 @@ import pytest
 
 from state.check import Problem
 from state.stats import HotKey, Stats
+from streams.analyses.mirrors import Mirror, MirrorChange
+from streams.analyses.mirrors.levels import EVIDENCE_KINDS
 from streams.analyses.replicas import Replica
 from streams.cli.app import cli
 from streams.cli.exit_codes import Exit
@@ -206,6 +208,8 @@ DOCUMENTED_STRUCTS = [
     RemovalTotals,
     Replica,
     Published,
+    Mirror,
+    MirrorChange,
 ]
 
 
@@ -220,5 +224,5 @@ def test_the_contract_explains_every_json_field(kind: type[msgspec.Struct]) -> N
 def test_the_contract_explains_every_kind_of_evidence() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "streams" / "find").glob("*.py"))
     kinds = set(re.findall(r'Evidence\(\s*"(\w+)"', source)) | {"same_host", "same_domain", "other_domain"}
-    assert {kind for kind in kinds if f"`{kind}`" not in CONTRACT} == set()
+    assert {kind for kind in (*kinds, *EVIDENCE_KINDS) if f"`{kind}`" not in CONTRACT} == set()
     assert kinds - {"same_host", "link_substitution"} <= set(EVIDENCE)  # the table has a sentence for substitutions
