@@ -25,11 +25,11 @@ TABLE_ROWS_MAX = 1_000
 )
 @analysis_options
 def replicas(context: Context, method: str, sweep_name: str | None, data_set: Path | None, as_json: bool) -> Exit:
-    """Find directories that are replicas of each other, on one host or on two.
+    """Find directories that are replicas of each other.
 
-    Shows the topmost pairs: the directories above them differ. Most pages at the same paths below the two
-    directories resemble each other. Copies are found although pages are missing from the crawl, and although a
-    copy has another name. The shares are those of one directory's pages that the other has too.
+    The two directories may be on the same host. Most pages at the same paths below them resemble each other. Only
+    the topmost pairs are listed: the parent directories differ. A replica may have a different name, and the crawl may
+    lack some of its pages. Each share is the part of one directory's pages that the other directory also has.
     """
     from streams.analyses.replicas import analysis
     from streams.terminal import analysis_tables
