@@ -26,8 +26,9 @@ from streams.cli.output import to_json_object, write_json
 def export(context: Context, folder: Path, sweep_names: tuple[str, ...], as_json: bool) -> None:
     """Write the state to FOLDER as Parquet files.
 
-    The files contain captures, documents, clusters, links and hosts. Run the command again to bring FOLDER up to date:
-    only sweeps that are new or have changed are written. The old files stay in place until all new files are complete.
+    The files contain captures, documents, clusters, links and hosts. Run the command again to bring FOLDER up to
+    date: only sweeps that are new or have changed are written. The old files stay in place until all new files are
+    complete.
     """
     from streams.export.duckdb_connection import SqlLimits
     from streams.export.partition_export import EXPORTED_FAMILIES

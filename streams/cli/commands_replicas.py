@@ -28,8 +28,8 @@ def replicas(context: Context, method: str, sweep_name: str | None, data_set: Pa
     """Find directories that are replicas of each other.
 
     The two directories may be on the same host. Most pages at the same paths below them resemble each other. Only
-    the topmost pairs are listed: the parent directories differ. A replica may have a different name, and the crawl may
-    lack some of its pages. Each share is the part of one directory's pages that the other directory also has.
+    the topmost pairs are listed: the parent directories differ. A replica may have a different name, and the crawl
+    may lack some of its pages. Each share is the part of one directory's pages that the other directory also has.
     """
     from streams.analyses.replicas import analysis
     from streams.terminal import analysis_tables
