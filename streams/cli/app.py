@@ -14,6 +14,7 @@ import click
 
 from streams.cli.command_context import Context
 from streams.cli.commands_changes import changes
+from streams.cli.commands_collections import avoid, collections, group
 from streams.cli.commands_decisions import decisions_command, gone, moved
 from streams.cli.commands_demo import demo
 from streams.cli.commands_docs import config, docs
@@ -33,8 +34,9 @@ from streams.errors import LostfoundError
 from streams.terminal.escape import replace_unencodable
 
 _COMMANDS = [
-    captures, changes, cluster, clusters, config, decisions_command, demo, docs, duplicates, export, find, forget,
-    gone, ingest, links, mirrors, moved, publish, replicas, similar, state, sweep, topics, worker,
+    avoid, captures, changes, cluster, clusters, collections, config, decisions_command, demo, docs, duplicates,
+    export, find, forget, gone, group, ingest, links, mirrors, moved, publish, replicas, similar, state, sweep,
+    topics, worker,
 ]  # fmt: skip
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"

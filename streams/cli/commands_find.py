@@ -120,7 +120,7 @@ def find(
         counter = RowCounter(view.store)
         counted_view = View(counter.rows)
         finder = Finder(counted_view, _extend_scope(settings, scope))
-        answers = finder.find_many(chain(valid_urls, _read_urls(from_file) if from_file else ()))
+        answers = finder.find_many(chain(valid_urls, read_urls(from_file) if from_file else ()))
         if missing:
             answers = chain(answers, _missing_answers(finder, counted_view, settings, selection))
         if missing or from_file:
@@ -280,7 +280,7 @@ def _parse_url(argument: str) -> str:
     return url
 
 
-def _read_urls(source: str) -> Iterator[str]:
+def read_urls(source: str) -> Iterator[str]:
     """Yield the URLs of a file or stdin, skipping empty lines and lines that start with #."""
     try:
         with click.open_file(source, encoding="utf-8-sig", errors="replace") as file:

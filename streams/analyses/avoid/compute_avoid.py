@@ -9,8 +9,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from state.codecs.url_key import url_of
+from streams.analyses.analysis_session import Analysis, Session
 from streams.analyses.avoid.avoid_list import Entry, Reason, deciding_entry, prefixes_of
 from streams.analyses.avoid.keepers import Root, choose_keepers, read_roots
+from streams.analyses.collections.compute_collections import compute_in
 from streams.analyses.sql_engine import SqlEngine
 from streams.export.hashes import host_hash
 
@@ -243,3 +245,12 @@ def _entries(
             yield entry(key, collection, "sample", _SAMPLED_PAGE)
     for key, decision in decisions.items():
         yield entry(key, decision.directory.collection(), "exception" if decision.keep else "copy", counts[key])
+
+
+def _compute_in(session: Session) -> list[Entry]:
+    compute_in(session, "regions")
+    settings = session.settings
+    return compute_avoid(session.engine, pure=settings.avoid_pure, sample=settings.avoid_sample)
+
+
+ANALYSIS = Analysis("avoid", "regions", Entry, _compute_in)

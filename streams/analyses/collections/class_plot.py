@@ -15,20 +15,18 @@ _AREA = 20.0  # of the mark of one class, in square points
 def plot_classes(classes: Sequence[ClassSize], path: Path) -> None:
     """Write a PNG in which the area of a mark is proportional to the number of classes of this size.
 
-    Raise InputError if matplotlib is not installed or the file cannot be written.
+    Raise InputError if matplotlib is not installed, or if the file cannot be written.
     """
     counts = Counter((size.cardinality, size.size) for size in classes)
-    points = sorted(counts)
     figure = new_figure(6.4, 4.8)
     axes = figure.add_subplot()
     axes.scatter(
-        [cardinality for cardinality, _ in points],
-        [size for _, size in points],
-        s=[_AREA * counts[point] for point in points],
+        [cardinality for cardinality, _ in counts],
+        [size for _, size in counts],
+        s=[_AREA * classes_of_size for classes_of_size in counts.values()],
         alpha=0.6,
     )
-    axes.set(
-        xscale="log", yscale="log", xlabel="collections per class (cardinality)", ylabel="pages per collection (size)"
-    )
+    axes.set(xscale="log", yscale="log")
+    axes.set(xlabel="collections per class (cardinality)", ylabel="pages per collection (size)")
     axes.set_title(f"{len(classes):,} classes of replicated collections")
     save(figure, path)

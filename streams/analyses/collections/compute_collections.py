@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from state.codecs.url_key import decode_host, host_prefix, url_of
+from streams.analyses.analysis_session import Analysis, Session
 from streams.analyses.collections.attached_pages import attach_pages
 from streams.analyses.collections.classes import create_collections
 from streams.analyses.collections.collection_results import ClassSize, Collection, Links, Reason, Result, Rule
@@ -170,3 +171,21 @@ def _links(engine: SqlEngine) -> Links:
     """
     ((total, resolved),) = engine.rows(query)
     return Links(total=total, resolved=resolved)
+
+
+def analysis(rule: Rule) -> Analysis[Collection]:
+    """Return the analysis whose results are the collections by a rule. It counts `links` and `links_resolved`."""
+    return Analysis("collections", rule, Collection, lambda session: compute_in(session, rule).collections)
+
+
+def compute_in(session: Session, rule: Rule) -> Result:
+    """Compute the collections of a session with its settings, and count links."""
+    settings = session.settings
+    result = compute(
+        session.engine,
+        rule=rule,
+        clusters_min=settings.collection_clusters_min,
+        urls_max=settings.collection_urls_max,
+    )
+    session.counters.update(links=result.links.total, links_resolved=result.links.resolved)
+    return result
