@@ -45,9 +45,10 @@ _FORMATS = ("surt", "heritrix", "scrapy", "browsertrix", "robots")
 def collections(
     context: Context, rule: Rule, plot_file: Path | None, sweep_name: str | None, data_set: Path | None, as_json: bool
 ) -> Exit:
-    """List replicated collections: groups of linked pages, such as a manual, that occur several times.
+    """List replicated collections, such as copies of a manual.
 
-    Collections with similar pages form a class. One collection of each class is its representative.
+    A collection is a group of linked pages on one host that occurs several times, there or elsewhere. Collections
+    with similar pages form a class. One collection of each class is its representative.
     """
     from streams.analyses.collections.compute_collections import analysis, compute_in
     from streams.terminal import collection_tables
@@ -190,10 +191,10 @@ def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:
 @json_option
 @common_options
 def group(context: Context, source: str, as_json: bool) -> Exit:
-    """Fold a list of URLs, such as search results: one URL per cluster and per replicated collection.
+    """Fold a list of URLs by cluster and by replicated collection.
 
-    The URLs are read from FILE or stdin, one per line. The first URL of a cluster or of a class of collections is
-    listed; the others follow below it.
+    Search results thus show each page and each manual once. The URLs are read from FILE or stdin, one per line. The
+    first URL of a cluster or of a class of collections is listed; the others follow below it.
     """
     from streams.analyses.collections.compute_collections import analysis
     from streams.query.group import class_roots

@@ -20,6 +20,9 @@ import pytest
 
 from state.check import Problem
 from state.stats import HotKey, Stats
+from streams.analyses.avoid.avoid_list import Entry
+from streams.analyses.avoid.check_avoid import CheckedEntry
+from streams.analyses.collections.collection_results import Collection
 from streams.analyses.mirrors import Mirror, MirrorChange
 from streams.analyses.mirrors.levels import EVIDENCE_KINDS
 from streams.analyses.replicas import Replica
@@ -31,6 +34,7 @@ from streams.find.answer import Answer, Candidate, Evidence
 from streams.forgetting import RemovalTotals
 from streams.kafka.publish import Published
 from streams.query import Cluster, Duplicate, Match, Member, Pair, StoredLink, UrlCapture
+from streams.query.group import Group
 from streams.terminal.tables import EVIDENCE
 
 ROOT = Path(__file__).parents[2]
@@ -210,6 +214,10 @@ DOCUMENTED_STRUCTS = [
     Published,
     Mirror,
     MirrorChange,
+    Collection,
+    Entry,
+    CheckedEntry,
+    Group,
 ]
 
 

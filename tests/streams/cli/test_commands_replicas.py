@@ -14,7 +14,9 @@ DIRECTORIES = ("https://a.example/docs/manual/", "https://b.example/copies/handb
 def ingest(lostfound: Lostfound, folder: Path, *, index: bool) -> None:
     paths = [*(f"part{number % 3}/page{number}.html" for number in range(30)), *([""] if index else [])]
     texts = {directory + path: prose(path) for directory in DIRECTORIES for path in paths}
-    texts |= {f"https://{host}.example/own/{number}.html": prose(host, number) for host in "ab" for number in range(9)}
+    texts |= {
+        f"https://{host}.example/own/{number}.html": prose(host, number) for host in "ab" for number in range(9)
+    }
     lines = (json.dumps({"url": url, "text": text, "fetch_time": 1_700_000_000_000}) for url, text in texts.items())
     (folder / "pages.jsonl").write_text("\n".join(lines))
     assert lostfound("ingest", folder / "pages.jsonl", "--sweep", "one").code == 0
