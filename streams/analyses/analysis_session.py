@@ -26,7 +26,9 @@ from streams.settings import AnalysisSettings, Settings
 
 R = TypeVar("R")
 _MIB = 1 << 20
-_SETTINGS_WITHOUT_EFFECT = frozenset({"memory_mib", "threads", "results_mib_max"})  # on results
+_SETTINGS_WITHOUT_EFFECT = frozenset(
+    {"sql_engine", "memory_mib", "threads", "results_mib_max", "at_commit"}
+)  # on results
 
 
 class Analysis(msgspec.Struct, Generic[R], frozen=True):

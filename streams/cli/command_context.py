@@ -150,6 +150,19 @@ class Context:
             with opened as session:
                 yield session
 
+    def analyse_committed(self, sweep_name: str, *, quiet: bool = False) -> None:
+        """Compute and store the analyses that `analyses.at_commit` lists. The state must not be open for writing."""
+        settings = self.settings()
+        if not settings.analyses.at_commit:
+            return
+        from streams.analyses.analysis_session import Progress
+        from streams.analyses.at_commit import compute_at_commit
+        from streams.terminal import progress_bars
+
+        title = ", ".join(settings.analyses.at_commit)
+        with progress_bars.show(progress_bars.AnalysisMeter(title), quiet=quiet) as meter:
+            compute_at_commit(self.data_dir, settings, sweep_name, Progress(meter.begin, meter.count_rows))
+
     def send_sweep_event(self, event: str, name: str, response_type: Any = None) -> Any:
         """Ask the workers to "open", "commit" or "cancel" a sweep. Return the response, or raise StateError."""
         import msgspec

@@ -66,11 +66,11 @@ def changes(
 
 
 def _host_changes(session: Session, host: str | None) -> Sequence[Change]:
-    from streams.analyses.changes.compute_changes import ANALYSIS
+    from streams.analyses.changes.compute_changes import analysis
     from streams.urls import key_host, url_key
 
     name = None if host is None else key_host(url_key(f"http://{host}/"), with_port=True)
-    return [change for change in session.results(ANALYSIS) if name in (None, change.host)]
+    return [change for change in session.results(analysis()) if name in (None, change.host)]
 
 
 def _page_changes(session: Session, url: str) -> Sequence[Change]:

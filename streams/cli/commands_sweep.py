@@ -84,6 +84,8 @@ def ingest(
         write_json(summary)
     else:
         layout.print_to_stdout(tables.ingest_summary(summary, time.monotonic() - started))
+    if summary.committed:
+        context.analyse_committed(sweep_name, quiet=as_json)
 
 
 def _warn_of_order(sweep: Sweep, predecessor: Sweep) -> None:
@@ -157,6 +159,7 @@ def commit(context: Context, name: str) -> None:
     with context.open_for_writing() as (store, _):
         committed = sweeps.commit(store, _find_sweep(store, name), now_ms())
     click.echo(f"sweep {name} is committed with {pluralise(committed.captures, 'capture')}")
+    context.analyse_committed(name)
 
 
 @sweep.command("cancel")

@@ -174,6 +174,8 @@ def _create_figures(engine: SqlEngine) -> None:
     )
 
 
-ANALYSIS = Analysis(
-    "changes", "hosts", Change, lambda session: compute_host_changes(session.engine, session.sweep_names())
-)
+def analysis(method: str = "hosts") -> Analysis[Change]:
+    """Return the analysis whose results are stored: the changes of all hosts."""
+    return Analysis(
+        "changes", method, Change, lambda session: compute_host_changes(session.engine, session.sweep_names())
+    )

@@ -8,14 +8,17 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from state.codecs import analysis_row
 from state.families import Family
 from state.store import Store
 from streams.analyses import export_cache
-from tests.streams.cli.conftest import SITE, SWEEPS, Lostfound
+from streams.analyses.at_commit import default_analysis
+from streams.settings import AnalysisSettings
+from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound
 
 PNG = b"\x89PNG\r\n"
 
@@ -127,3 +130,30 @@ def test_a_backup_has_the_results_but_not_the_cached_export(
     assert not (tmp_path / "copy" / export_cache.CACHE_FOLDER).exists()
     assert has_results(tmp_path / "copy")
     assert lostfound("state", "check", "--data-dir", tmp_path / "copy").code == 0
+
+
+def test_analyses_are_computed_when_a_sweep_is_committed(lostfound: Lostfound, tmp_path: Path) -> None:
+    config = tmp_path / "at-commit.toml"
+    config.write_text('[analyses]\nat_commit = ["replicas", "changes"]\n')
+    sample = SAMPLE / f"{SWEEPS[0]}.jsonl"
+    assert lostfound("ingest", sample, "--sweep", "one", "--keep-open", "--config", config).code == 0
+    assert not has_results(tmp_path / "data")
+    assert lostfound("sweep", "commit", "one", "--config", config).code == 0
+    assert stored_names(tmp_path / "data") == {(1, "replicas"), (1, "changes")}
+    assert lostfound("ingest", SAMPLE / f"{SWEEPS[1]}.jsonl", "--sweep", "two", "--config", config).code == 0
+    assert stored_names(tmp_path / "data") == {(n, name) for n in (1, 2) for name in ("replicas", "changes")}
+    assert lostfound("state", "check").code == 0
+    config.write_text('[analyses]\nat_commit = ["nix"]\n')
+    assert lostfound("sweep", "list").code == 0
+    assert lostfound("sweep", "list", "--config", config).code == 2
+
+
+def stored_names(folder: Path) -> set[tuple[int, str]]:
+    with Store(folder, writable=False) as store:
+        keys = [analysis_row.decode_key(row)[0] for row, _ in store.scan(Family.ANALYSES)]
+    return {(key.sweep, key.analysis) for key in keys}
+
+
+@pytest.mark.parametrize("name", get_args(get_type_hints(AnalysisSettings)["at_commit"])[0].__args__)
+def test_every_listed_analysis_exists(name: str) -> None:
+    assert default_analysis(name).name == name
