@@ -29,7 +29,7 @@ from state.model import Capture, DocumentRow, Link, Sketch
 from state.scheme import Scheme
 from state.store import Store
 from streams.export import data_set
-from streams.export.data_set import Manifest
+from streams.export.data_set import Manifest, Workspace
 from streams.export.duckdb_connection import SqlLimits, connect
 from streams.export.partition_export import PartitionExport, captures_files
 
@@ -128,27 +128,29 @@ def export_tables(state: str, folder: str) -> dict[str, Any]:
 def _export(state: Path, folder: Path, seconds: dict[str, float]) -> Manifest:
     with (
         Store(state, writable=False) as store,
-        data_set.writing(folder) as old,
-        connect(_LIMITS, data_set.spill_folder(folder)) as connection,
+        data_set.writing(folder) as (workspace, old),
+        connect(_LIMITS, workspace.new_files) as connection,
     ):
         previous = {part.key: part for part in old.parts} if old else {}
-        export = PartitionExport(folder, store, sweeps=[1, 2], previous=previous)
-        for table, write in _steps(export, connection, folder):
+        export = PartitionExport(workspace, store, sweeps=[1, 2], previous=previous)
+        for table, write in _steps(export, connection, workspace):
             watch = Stopwatch()
             with watch.running():
                 write()
             seconds[table] = watch.cpu_seconds
         manifest = Manifest(parts=export.parts)
-        data_set.commit(folder, manifest)
+        data_set.commit(workspace, manifest)
     return manifest
 
 
-def _steps(export: PartitionExport, connection: duckdb.DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, Any]]:
+def _steps(
+    export: PartitionExport, connection: duckdb.DuckDBPyConnection, workspace: Workspace
+) -> Iterator[tuple[str, Any]]:
     """Yield each table and the function that writes it, in the order of the export."""
     yield "captures", export.write_captures
     yield "links", lambda: export.write_links(connection)
     yield "hosts", export.write_hosts
-    yield "documents", lambda: export.write_documents(connection, captures_files(folder, export.parts))
+    yield "documents", lambda: export.write_documents(connection, captures_files(workspace, export.parts))
     yield "clusters", lambda: export.write_clusters(connection, [export.write_parents()])
 
 

@@ -140,6 +140,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     results: list[Literal["near-duplicates", "clusters", "moves"]]
     moves_max: Count
     snapshot_folder: Annotated[str, Meta(pattern=r"^(/.*)?$")]
+    export_folder: Annotated[str, Meta(pattern=r"^(/.*)?$")]
     snapshot_records: Annotated[int, Meta(ge=0)]
 
 

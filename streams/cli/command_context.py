@@ -170,6 +170,10 @@ class Context:
         body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})
         return self._worker_client(self.settings()).post("/sweeps", body, response_type)
 
+    def worker_client(self) -> WorkerClient:
+        """Return the client of the worker that `--server` names."""
+        return self._worker_client(self.settings())
+
     def _worker_client(self, settings: Settings) -> WorkerClient:
         from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 

@@ -1,9 +1,10 @@
 """The folder of a data set: its manifest, its locks, and the replacement of its files in one step.
 
-An export writes new files below FOLDER/export.tmp. To commit, it removes the manifest, moves the new files into
+An export writes new files below FOLDER/export.tmp/RUN. To commit, it removes the manifest, moves the new files into
 place, deletes the files that are no longer needed, and writes the new manifest. An export that is interrupted before
 the commit leaves the old data set intact. One that is interrupted during the commit leaves no manifest, and the next
-export writes all files again.
+export writes all files again. RUN is a random name, so that a worker that has not yet noticed the end of an
+interrupted export does not disturb the next one.
 
 A reader holds a shared lock on the folder, for which a commit waits. A reader therefore never sees files of two
 exports. Another lock, on FOLDER/export.lock, keeps two exports from writing to the same folder.
@@ -17,8 +18,10 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from state import disk_sync
 from streams.errors import InputError
@@ -26,14 +29,16 @@ from streams.export.schema import MANIFEST_FILE, SWEEP_TABLES, TABLES
 
 FORMAT = 1  # incremented whenever the columns, the hashes or the checksums change
 _NEW_FILES, _LOCK_FILE = "export.tmp", "export.lock"
+TableName = Literal["captures", "documents", "clusters", "links", "hosts"]
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of a table that come from one partition and, in most tables, from one sweep."""
 
-    table: str
-    sweep: int | None = None  # the number of the sweep
-    partition: int = 0
+    table: TableName
+    sweep: Count | None = None  # the number of the sweep
+    partition: Count = 0
     rows: int
     bytes: int  # of the file; 0 if there are no rows, and therefore no file
     checksum: int  # of the rows of the state from which it was written; independent of their order
@@ -67,22 +72,24 @@ def part_name(table: str, sweep: int | None, partition: int) -> str:
     return f"{folder}/part-{partition:05}.parquet"
 
 
-def new_file(folder: Path, table: str, sweep: int | None, partition: int) -> Path:
-    """Return the path of a file that has not been committed yet."""
-    return folder / _NEW_FILES / part_name(table, sweep, partition)
+class Workspace(NamedTuple):
+    """The folder of a data set, and the name of the subfolder for the new files of one export."""
 
+    folder: Path
+    run: str
 
-def current_file(folder: Path, part: Part) -> Path:
-    """Return the path of a part's file: the new file if the part has been written again, otherwise the old one."""
-    path = new_file(folder, *part.key)
-    return path if path.exists() else folder / part_name(*part.key)
+    @property
+    def new_files(self) -> Path:
+        return self.folder / _NEW_FILES / self.run
 
+    def new_file(self, table: str, sweep: int | None, partition: int) -> Path:
+        """Return the path of a file that has not been committed yet."""
+        return self.new_files / part_name(table, sweep, partition)
 
-def spill_folder(folder: Path) -> Path:
-    """Create and return the folder of temporary tables, which is removed with the new files."""
-    path = folder / _NEW_FILES / "spill"
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    def current_file(self, part: Part) -> Path:
+        """Return the path of a part's file: the new file if the part was written again, otherwise the old one."""
+        path = self.new_file(*part.key)
+        return path if path.exists() else self.folder / part_name(*part.key)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -112,10 +119,11 @@ def reading(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[Manifest | None]:
-    """Prepare a folder for an export, and yield its manifest. Remove the files of an interrupted export.
+def writing(folder: Path) -> Iterator[tuple[Workspace, Manifest | None]]:
+    """Prepare a folder for an export, and yield a workspace and the manifest.
 
-    Raise InputError if another export is writing to the folder, or if it contains other files.
+    Remove the new files of an interrupted export. Raise InputError if another export is writing to the folder, or if
+    it contains other files.
     """
     if folder.is_dir() and any(folder.iterdir()) and not (folder / _LOCK_FILE).exists():
         raise InputError(f"{folder} contains files that are not an export", "name a new or empty folder")
@@ -126,18 +134,21 @@ def writing(folder: Path) -> Iterator[Manifest | None]:
         except BlockingIOError:
             raise InputError(f"another export is writing to {folder}", "wait until it has ended") from None
         _remove_new_files(folder)
+        workspace = Workspace(folder, os.urandom(8).hex())
+        workspace.new_files.mkdir(parents=True)
         try:
-            yield read_manifest(folder)
+            yield workspace, read_manifest(folder)
         finally:
             _remove_new_files(folder)
 
 
-def commit(folder: Path, manifest: Manifest, on_wait: Callable[[], None] = lambda: None) -> None:
+def commit(workspace: Workspace, manifest: Manifest, on_wait: Callable[[], None] = lambda: None) -> None:
     """Replace the data set. The parts of the manifest are the new files, and those old files that stay.
 
     Call `on_wait` before waiting for readers.
     """
-    new_files = [path for path in (new_file(folder, *part.key) for part in manifest.parts) if path.exists()]
+    folder = workspace.folder
+    new_files = [path for path in (workspace.new_file(*part.key) for part in manifest.parts) if path.exists()]
     for path in new_files:
         disk_sync.sync(path)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -145,9 +156,8 @@ def commit(folder: Path, manifest: Manifest, on_wait: Callable[[], None] = lambd
         _lock_exclusively(descriptor, on_wait)
         (folder / MANIFEST_FILE).unlink(missing_ok=True)
         os.fsync(descriptor)
-        _replace_files(folder, new_files, {part_name(*part.key) for part in manifest.parts if part.rows})
-        path = folder / _NEW_FILES / MANIFEST_FILE
-        path.parent.mkdir(exist_ok=True)
+        _replace_files(workspace, new_files, {part_name(*part.key) for part in manifest.parts if part.rows})
+        path = workspace.new_files / MANIFEST_FILE
         path.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
         disk_sync.replace(path, folder / MANIFEST_FILE)
     finally:
@@ -162,10 +172,10 @@ def _lock_exclusively(descriptor: int, on_wait: Callable[[], None]) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-def _replace_files(folder: Path, new_files: Iterable[Path], needed_names: set[str]) -> None:
-    folders = set()
+def _replace_files(workspace: Workspace, new_files: Iterable[Path], needed_names: set[str]) -> None:
+    folder, folders = workspace.folder, set()
     for path in new_files:
-        target = folder / path.relative_to(folder / _NEW_FILES)
+        target = folder / path.relative_to(workspace.new_files)
         target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
         folders.add(target.parent)

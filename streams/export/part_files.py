@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streams.export.data_set import new_file
+from streams.export.data_set import Workspace
 from streams.export.schema import TABLES
 
 _ROWS_PER_GROUP = 1 << 17
@@ -18,8 +18,8 @@ _REPEATED_COLUMNS = ["host", "status", "sweep", "source", "target_host", "link_l
 class PartFiles:
     """Collects rows by sweep, and writes them as row groups. Tables without sweeps use None as the sweep."""
 
-    def __init__(self, folder: Path, table: str, partition: int) -> None:
-        self._folder, self._table, self._partition = folder, table, partition
+    def __init__(self, workspace: Workspace, table: str, partition: int) -> None:
+        self._workspace, self._table, self._partition = workspace, table, partition
         self._writers: dict[int | None, _PartFile] = {}
         self.sizes: dict[int | None, tuple[int, int]] = {}  # the numbers of rows and bytes of the complete files
 
@@ -27,7 +27,7 @@ class PartFiles:
         if not batch.num_rows:
             return
         if sweep not in self._writers:
-            path = new_file(self._folder, self._table, sweep, self._partition)
+            path = self._workspace.new_file(self._table, sweep, self._partition)
             self._writers[sweep] = _PartFile(path, TABLES[self._table])
         self._writers[sweep].add(batch)
         while sum(writer.buffered_bytes for writer in self._writers.values()) > _BUFFERED_BYTES_MAX:

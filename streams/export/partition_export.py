@@ -27,7 +27,7 @@ from state.row_blocks import RowBlock
 from state.rows import LocalReader
 from state.view import View
 from streams.export import capture_columns, document_columns, hashes, link_columns
-from streams.export.data_set import Part, current_file, new_file
+from streams.export.data_set import Part, TableName, Workspace
 from streams.export.duckdb_connection import quote
 from streams.export.part_files import PartFiles
 from streams.export.schema import CLUSTERS, HOSTS
@@ -64,7 +64,7 @@ class PartitionExport:
 
     def __init__(
         self,
-        folder: Path,
+        workspace: Workspace,
         rows: LocalReader,
         *,
         sweeps: Collection[int],
@@ -74,7 +74,7 @@ class PartitionExport:
     ) -> None:
         """Prepare to write these sweeps. `on_rows` is called with the number of rows read, and may raise an error."""
         self.parts: list[Part] = []
-        self._folder, self._rows, self._partition = folder, rows, partition
+        self._workspace, self._rows, self._partition = workspace, rows, partition
         self._sweeps, self._previous, self._on_rows = sorted(sweeps), previous, on_rows
 
     def write_captures(self) -> None:
@@ -82,7 +82,7 @@ class PartitionExport:
 
     def write_links(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Write the links of the captures, which must have been written before."""
-        captures = captures_files(self._folder, self.parts)
+        captures = captures_files(self._workspace, self.parts)
         if captures:
             self._create_lists(connection, captures)
             self._write_sweep_table("links", lambda: self._link_pieces(connection))
@@ -97,8 +97,8 @@ class PartitionExport:
             self._write_sweep_table("documents", lambda: self._document_pieces(connection))
 
     def write_parents(self) -> Path:
-        """Write a temporary file with the parents of documents, for `write_clusters`."""
-        path = new_file(self._folder, "parents", None, self._partition)
+        """Write the parents of documents to a temporary file, for `write_clusters`."""
+        path = parents_file(self._workspace, self._partition)
         path.parent.mkdir(parents=True, exist_ok=True)
         with pq.ParquetWriter(path, CLUSTERS, compression="snappy") as writer:
             for block in self._blocks(Family.PARENTS):
@@ -113,13 +113,13 @@ class PartitionExport:
 
         `parents` are the files of `write_parents` of all partitions.
         """
-        files = PartFiles(self._folder, "clusters", self._partition)
+        files = PartFiles(self._workspace, "clusters", self._partition)
         parts = [part for part in self.parts if part.table == "documents" and part.rows]
         if parts:
             _create_roots(connection, parents)
             query = f"""
                 SELECT document, coalesce(roots.cluster, document) AS cluster
-                FROM {_read_files([current_file(self._folder, part) for part in parts])}
+                FROM {_read_files([self._workspace.current_file(part) for part in parts])}
                 LEFT JOIN roots USING (document)
             """
             for batch in _batches(connection, query):
@@ -128,7 +128,7 @@ class PartitionExport:
         self._add_part("clusters", None, files)
 
     def write_hosts(self) -> None:
-        files = PartFiles(self._folder, "hosts", self._partition)
+        files = PartFiles(self._workspace, "hosts", self._partition)
         view = View(self._rows)
         for sweep in self._sweeps:
             counts = iter(view.captures_per_host(sweep).items())
@@ -148,7 +148,7 @@ class PartitionExport:
             self._on_rows(len(block))
             yield block
 
-    def _write_sweep_table(self, table: str, pieces: Callable[[], Iterable[Piece]]) -> None:
+    def _write_sweep_table(self, table: TableName, pieces: Callable[[], Iterable[Piece]]) -> None:
         """Write the sweeps that were not exported before, and those whose checksums differ."""
         previous = {sweep: self._previous.get((table, sweep, self._partition)) for sweep in self._sweeps}
         new = [sweep for sweep, part in previous.items() if part is None]
@@ -164,11 +164,11 @@ class PartitionExport:
             rest = rest[_SWEEPS_PER_PASS:]
 
     def _write_sweeps(
-        self, table: str, pieces: Callable[[], Iterable[Piece]], written: Collection[int]
+        self, table: TableName, pieces: Callable[[], Iterable[Piece]], written: Collection[int]
     ) -> dict[int, int]:
         """Write the files of some sweeps. Return the checksums of all sweeps."""
         checksums = dict.fromkeys(self._sweeps, 0)
-        files = PartFiles(self._folder, table, self._partition)
+        files = PartFiles(self._workspace, table, self._partition)
         for piece in pieces():
             order = np.argsort(piece.sweeps, kind="stable")
             numbers, starts = np.unique(piece.sweeps[order], return_index=True)
@@ -185,7 +185,7 @@ class PartitionExport:
             self._add_part(table, sweep, files, checksums[sweep])
         return checksums
 
-    def _add_part(self, table: str, sweep: int | None, files: PartFiles, checksum: int = 0) -> None:
+    def _add_part(self, table: TableName, sweep: int | None, files: PartFiles, checksum: int = 0) -> None:
         rows, size = files.sizes.get(sweep, (0, 0))
         part = Part(table=table, sweep=sweep, partition=self._partition, rows=rows, bytes=size, checksum=checksum)
         self.parts.append(part)
@@ -254,9 +254,14 @@ class PartitionExport:
             )
 
 
-def captures_files(folder: Path, parts: Iterable[Part]) -> list[Path]:
+def captures_files(workspace: Workspace, parts: Iterable[Part]) -> list[Path]:
     """Return the files of captures that the new data set will have."""
-    return [current_file(folder, part) for part in parts if part.table == "captures" and part.rows]
+    return [workspace.current_file(part) for part in parts if part.table == "captures" and part.rows]
+
+
+def parents_file(workspace: Workspace, partition: int) -> Path:
+    """Return the temporary file with the parents of a partition's documents."""
+    return workspace.new_file("parents", None, partition)
 
 
 def _expand(

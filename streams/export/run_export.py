@@ -47,28 +47,33 @@ def export_state(
     Raise NotFound for an unknown sweep, and InputError if the folder cannot be used.
     """
     view = View(rows)
-    with data_set.writing(folder) as manifest:
-        old = manifest if manifest is not None and manifest.scheme == view.scheme.id else Manifest()
+    with data_set.writing(folder) as (workspace, manifest):
+        old = previous_manifest(manifest, view.scheme.id)
         sweeps = select_sweeps(view.sweeps(), sweep_names, old)
         new = Manifest(scheme=view.scheme.id, state=state_version, sweeps=sweeps)
         if manifest is not None and state_version and old.state == state_version and old.sweeps == sweeps:
             return summarise(old, old)
         export = PartitionExport(
-            folder,
+            workspace,
             rows,
             sweeps=[sweep.number for sweep in sweeps],
             previous={part.key: part for part in old.parts},
             on_rows=on_rows,
         )
-        with connect(limits, data_set.spill_folder(folder)) as connection:
+        with connect(limits, workspace.new_files) as connection:
             export.write_captures()
             export.write_links(connection)
             export.write_hosts()
-            export.write_documents(connection, captures_files(folder, export.parts))
+            export.write_documents(connection, captures_files(workspace, export.parts))
             export.write_clusters(connection, [export.write_parents()])
         new = msgspec.structs.replace(new, parts=sorted_parts(export.parts))
-        data_set.commit(folder, new, on_wait)
+        data_set.commit(workspace, new, on_wait)
     return summarise(new, old)
+
+
+def previous_manifest(manifest: Manifest | None, scheme: str) -> Manifest:
+    """Return the manifest of the data set to bring up to date, or an empty one if its files cannot be used."""
+    return manifest if manifest is not None and manifest.scheme == scheme else Manifest()
 
 
 def select_sweeps(

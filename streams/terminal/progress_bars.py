@@ -236,6 +236,10 @@ class ExportMeter(Meter):
         self.count += rows
         self.position = self.count
 
+    def show_step(self, step: str) -> None:
+        """Show what the workers are writing."""
+        self.activity = f"workers are writing {step}"
+
     def show_waiting(self) -> None:
         """Show that the export waits for a program that reads the old files."""
         self.details = ["waiting for a program that reads the old files"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,9 @@ from streams.kafka.worker.runner import Runner
 from streams.kafka.worker.stages import Outcome
 
 if TYPE_CHECKING:
+    from streams.export.data_set import Part
+    from streams.kafka.collection.partition_exports import Write
+    from streams.kafka.rows.export_request import ExportRequest
     from streams.kafka.worker.faust_app import App
 
 log = structlog.get_logger(__name__)
@@ -76,10 +79,7 @@ class Collection:
 
     def sharded_store(self) -> ShardedStore:
         """Return a store that reads all partitions. Raise StateError if a partition has no worker."""
-        sources: dict[int, RowSource] = {}  # by partition
-        for url, topics in self.app.router.table_metadata("state").items():
-            query = self._client(url).query
-            sources |= {number: query for numbers in topics.values() for number in numbers}
+        sources: dict[int, RowSource] = {number: client.query for number, client in self._clients_by_partition()}
         sources |= dict.fromkeys(self.local_stores(), self.query_local)
         return ShardedStore(
             self.app.conf.id,
@@ -89,6 +89,27 @@ class Collection:
             read_sweep_rows=self._read_sweep_rows,
             threads=self._threads,
         )
+
+    def _clients_by_partition(self) -> Iterator[tuple[int, WorkerClient]]:
+        for url, topics in self.app.router.table_metadata("state").items():
+            client = self._client(url)
+            yield from ((number, client) for numbers in topics.values() for number in numbers)
+
+    def export(self, request: ExportRequest) -> list[Part]:
+        """Let all workers write their partitions to a data set. Raise StateError if a partition has no worker."""
+        from streams.kafka.collection.partition_exports import share_out
+
+        self.sharded_store()  # raises StateError
+        writers: dict[int, Write] = {number: client.export for number, client in self._clients_by_partition()}
+        writers |= dict.fromkeys(self.local_stores(), self.export_local)
+        return share_out(request, writers)
+
+    def export_local(self, request: ExportRequest) -> list[Part]:
+        """Write partitions of this worker to a data set."""
+        # These modules take a hundred MiB, which a worker without exports saves.
+        from streams.kafka.collection.partition_exports import write_partitions
+
+        return write_partitions(request, self.runner.settings, self.local_stores)
 
     def _read_sweep_rows(self) -> Mapping[bytes, bytes]:
         """Return the rows of sweeps as of now. Raise StateError if the sweep log cannot be read.

@@ -7,6 +7,8 @@
     POST /partition-rows    a row query in msgpack for partitions of this worker, from another worker
     POST /retract           changes that delete or overwrite rows, as a changelog record (used by `forget`)
     POST /decisions         decisions of editors, as a changelog record (used by `moved`, `gone` and `decisions`)
+    POST /export            a step of an export in msgpack, from a client; all workers write their partitions
+    POST /partition-export  a step of an export in msgpack, for partitions of this worker, from another worker
     POST /sweeps            an event for the sweep log, in JSON; a cancellation also removes the sweep's captures
 
 The POST paths read and change all data, so they require the token (LOSTFOUND_TOKEN) that the workers and the command
@@ -29,7 +31,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -53,6 +55,9 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
 from streams.kafka.wire.validation import find_problem
 from streams.kafka.worker.file_limit import count_open_files, open_files_max
+
+if TYPE_CHECKING:
+    from streams.kafka.rows.export_request import ExportRequest
 
 log = structlog.get_logger(__name__)
 # With less free space, a worker is not ready, because RocksDB would soon fail to write.
@@ -95,6 +100,8 @@ class Server:
             ("/retract", self._retract, self._change_pool),
             ("/decisions", self._decisions, self._change_pool),
             ("/sweeps", self._sweeps, self._change_pool),
+            ("/export", self._export, self._change_pool),
+            ("/partition-export", self._partition_export, self._change_pool),
         ):
             admitted = _with_error_responses(_with_admission(handler, pool))
             makes_changes = pool is self._change_pool
@@ -212,6 +219,25 @@ class Server:
                 raise ValueError(problem)
         await self._ready_collection().apply_decisions(decisions)
         return _respond(None)
+
+    async def _export(self, request: web.Request) -> web.Response:
+        step, collection = await self._read_export_step(request), self._ready_collection()
+        if step.partitions is not None:
+            raise ValueError("an export of partitions was not sent to /partition-export")
+        # Not in the pool: its threads must be free for requests from other workers that do not wait for anything.
+        parts = await asyncio.to_thread(collection.export, step)
+        return web.Response(body=_encode(parts), content_type=MSGPACK)
+
+    async def _partition_export(self, request: web.Request) -> web.Response:
+        step, collection = await self._read_export_step(request), self._ready_collection()
+        parts = await self._change_pool.run(lambda: collection.export_local(step))
+        return web.Response(body=_encode(parts), content_type=MSGPACK)
+
+    async def _read_export_step(self, request: web.Request) -> ExportRequest:
+        from streams.kafka.rows.export_request import ExportRequest
+
+        step: ExportRequest = msgspec.msgpack.decode(await self._read_body(request), type=ExportRequest)
+        return step
 
     async def _sweeps(self, request: web.Request) -> web.Response:
         event = msgspec.json.decode(await self._read_body(request, EVENT_BYTES_MAX), type=Event)

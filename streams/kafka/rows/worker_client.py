@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -25,6 +25,10 @@ from state.errors import StateError
 from streams.errors import InputError
 from streams.kafka.rows.row_query import ANSWER_TYPES, Answer, RowQuery, single_generation
 from streams.kafka.rows.sharded_store import QueryStore
+
+if TYPE_CHECKING:
+    from streams.export.data_set import Part
+    from streams.kafka.rows.export_request import ExportRequest
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder_of = cache(msgspec.msgpack.Decoder)
@@ -106,6 +110,14 @@ class WorkerClient:
         """Send the decisions in `changes`, and return once the owners of their URLs have stored them."""
         for record in changelog_record.encode(changes, record_bytes_max=CHANGES_BYTES_MAX):
             self.post("/decisions", record, None)
+
+    def export(self, request: ExportRequest) -> list[Part]:
+        """Let the workers write a part of a data set, and return the parts that it then contains."""
+        from streams.export.data_set import Part
+
+        path = "/export" if request.partitions is None else "/partition-export"
+        parts: list[Part] = self.post(path, _encode(request), list[Part])
+        return parts
 
     def post(self, path: str, body: bytes, response_type: Any, timeout_seconds: float = _CHANGE_SECONDS) -> Any:
         """Send a body and return the decoded response.

@@ -1,8 +1,9 @@
-"""The rows that a data set should contain, computed from the view of a state without the code of the export."""
+"""A site, and the rows that its data set should contain: computed from the view of a state, not by the export."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import random
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,29 @@ from state.view import View
 from streams.export import hashes
 from streams.export.schema import SWEEP_TABLES, TABLES, files_pattern
 from streams.urls import host_prefix
+from tests.samples import Line, html, missing, redirect, variant, words
+
+HOSTS = ("a.example", "b.example", "www.c.example:8080")
+
+
+def site(rng: random.Random, sweep: int, pages: int = 24) -> list[Line]:
+    """Return pages with links, near-copies, redirects and errors. Sweeps share most pages."""
+    lines: list[Line] = []
+    for number in range(pages):
+        host = HOSTS[number % 3]
+        url = f"http{'s' * (number % 2)}://{host}/dir{number % 4}/{number}{'/index.html' * (number % 5 == 0)}"
+        text = words(random.Random(number // 3 if number % 2 else number), 60)
+        if (number + sweep) % 6 == 0:
+            text = variant(rng, text)
+        targets = [f"/dir{n % 4}/{n}" for n in range(number % 7)] + [f"http://x{number}.example/%7e", url]
+        anchors = "".join(f'<a rel="nofollow" href="{target}">read {number} \u00e9</a>' for target in targets)
+        nav = '<nav><a href="/">home</a><a href="/about">about</a></nav>'
+        lines.append(
+            html(url, f"{nav}<main><p>{' '.join(text)}</p>{anchors}</main>", time=1_000_000 * sweep + number)
+        )
+    lines.append(redirect("http://a.example/old", "http://a.example/n\u00e9w", time=sweep))
+    lines.append(missing(f"http://b.example/gone{sweep}", time=sweep))
+    return lines
 
 
 def capture_row(capture: Capture) -> tuple[Any, ...]:
@@ -95,7 +119,8 @@ def expected_rows(store: RowReader, sweep_names: set[str] | None = None) -> dict
 
 
 def exported_rows(folder: Path) -> dict[tuple[str, int | None], set[Any]]:
-    """Return the rows of a data set by table and sweep. Check that no row is repeated."""
+    """Return the rows of a data set by table and sweep. Check that no row is repeated. Add up the shares of hosts."""
+    shares: Counter[tuple[int, str, int]] = Counter()
     rows: dict[tuple[str, int | None], set[Any]] = defaultdict(set)
     for table, schema in TABLES.items():
         for path in folder.glob(files_pattern(table)):
@@ -103,8 +128,12 @@ def exported_rows(folder: Path) -> dict[tuple[str, int | None], set[Any]]:
             assert part.schema.equals(schema)
             part.validate(full=True)
             values = [tuple(row.values()) for row in part.to_pylist()]
+            if table == "hosts":
+                for host, name, sweep, captures in values:
+                    shares[host, name, sweep] += captures
             key = table, int(path.parent.name) if table in SWEEP_TABLES else None
             assert len(set(values)) == len(values), "no row is repeated"
             assert table == "hosts" or not rows[key] & set(values), "partitions have different rows"
             rows[key] |= set(values)
+    rows["hosts", None] = {(*key, captures) for key, captures in shares.items()}
     return {key: values for key, values in rows.items() if values}

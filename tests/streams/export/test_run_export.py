@@ -20,31 +20,10 @@ from streams.export.data_set import read_manifest
 from streams.export.duckdb_connection import SqlLimits
 from streams.export.run_export import ExportedTable, export_state
 from streams.urls import url_key
-from tests.samples import Line, begin_cancel, html, missing, redirect, take, variant, words
-from tests.streams.export.expected_rows import expected_rows, exported_rows
+from tests.samples import begin_cancel, take
+from tests.streams.export.expected_rows import expected_rows, exported_rows, site
 
 LIMITS = SqlLimits(memory_mib=256, threads=1)
-HOSTS = ("a.example", "b.example", "www.c.example:8080")
-
-
-def site(rng: random.Random, sweep: int, pages: int = 24) -> list[Line]:
-    """Return pages with links, near-copies, redirects and errors. Sweeps share most pages."""
-    lines: list[Line] = []
-    for number in range(pages):
-        host = HOSTS[number % 3]
-        url = f"http{'s' * (number % 2)}://{host}/dir{number % 4}/{number}{'/index.html' * (number % 5 == 0)}"
-        text = words(random.Random(number // 3 if number % 2 else number), 60)
-        if (number + sweep) % 6 == 0:
-            text = variant(rng, text)
-        targets = [f"/dir{n % 4}/{n}" for n in range(number % 7)] + [f"http://x{number}.example/%7e", url]
-        anchors = "".join(f'<a rel="nofollow" href="{target}">read {number} \u00e9</a>' for target in targets)
-        nav = '<nav><a href="/">home</a><a href="/about">about</a></nav>'
-        lines.append(
-            html(url, f"{nav}<main><p>{' '.join(text)}</p>{anchors}</main>", time=1_000_000 * sweep + number)
-        )
-    lines.append(redirect("http://a.example/old", "http://a.example/n\u00e9w", time=sweep))
-    lines.append(missing(f"http://b.example/gone{sweep}", time=sweep))
-    return lines
 
 
 @pytest.fixture

@@ -1,0 +1,54 @@
+"""Export a collection through its workers.
+
+Each worker writes the files of its partitions to a folder that all workers and the client share. The export has two
+steps, because a document's captures are stored in the partitions of their URLs: the sweep of a document is known once
+all captures are written. The client then replaces the data set, so a worker that stops leaves the old one intact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from state.view import View
+from streams.export import data_set
+from streams.export.data_set import Manifest, Part
+from streams.export.run_export import ExportedTable, previous_manifest, select_sweeps, sorted_parts, summarise
+from streams.kafka.rows.export_request import STEPS, ExportRequest
+from streams.kafka.rows.worker_client import WorkerClient
+
+
+def export_collection(
+    client: WorkerClient,
+    folder: Path,
+    *,
+    sweep_names: Collection[str] = (),
+    on_step: Callable[[str], None] = lambda _: None,
+    on_wait: Callable[[], None] = lambda: None,
+) -> list[ExportedTable]:
+    """Write sweeps of a collection to a data set, like `export_state`.
+
+    Call `on_step` with the name of each step. Raise the errors of `export_state`, and StateError if a worker fails or
+    loses partitions.
+    """
+    folder = folder.resolve()
+    view = View(client.store())
+    sweeps_found = view.sweeps()
+    with data_set.writing(folder) as (workspace, manifest):
+        old = previous_manifest(manifest, view.scheme.id)
+        sweeps = select_sweeps(sweeps_found, sweep_names, old)
+        written: list[Part] = []
+        for step in STEPS:
+            on_step(step)
+            request = ExportRequest(
+                step=step,
+                folder=str(folder),
+                run=workspace.run,
+                sweeps=[sweep.number for sweep in sweeps],
+                previous=old.parts,
+                written=written,
+            )
+            written = written + client.export(request)
+        new = Manifest(scheme=view.scheme.id, sweeps=sweeps, parts=sorted_parts(written))
+        data_set.commit(workspace, new, on_wait)
+    return summarise(new, old)

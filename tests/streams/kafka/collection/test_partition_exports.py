@@ -1,0 +1,126 @@
+"""Workers write the same rows as the embedded engine, and only to the folder for exports."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from state import sweeps
+from state.changes import Changes
+from state.errors import StateError
+from state.families import Family
+from state.store import Store
+from streams import forgetting
+from streams.errors import InputError
+from streams.export.data_set import Part, read_manifest
+from streams.kafka.rows.export_client import export_collection
+from streams.kafka.rows.export_request import ExportRequest
+from streams.kafka.rows.worker_client import WorkerClient
+from streams.kafka.wire.sweep_log import Event
+from tests.samples import take
+from tests.streams.export.expected_rows import expected_rows, exported_rows, site
+from tests.streams.kafka.collection_fixture import SETTINGS
+from tests.streams.kafka.worker_fixture import write
+from tests.streams.kafka.worker_servers import WorkerServer, worker_servers
+
+TOKEN = "secret"
+
+
+@pytest.fixture(autouse=True)
+def token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOSTFOUND_TOKEN", TOKEN)
+
+
+@pytest.fixture
+def embedded(store: Store, tmp_path: Path) -> Store:
+    """A state with the sweeps 1 and 3. Sweep 2 is cancelled, as in the runners of the tests."""
+    for number, name in enumerate(("live", "gone", "third"), 1):
+        take(store, tmp_path / f"{name}.jsonl", site(random.Random(number), number), name)
+    cancelled = sweeps.named(store, "gone")
+    assert cancelled is not None
+    forgetting.commit_removals(forgetting.cancel_sweep(store, cancelled), store.write)
+    return store
+
+
+@contextmanager
+def workers_with(store: Store, folder: Path, exports: Path | None) -> Iterator[list[WorkerServer]]:
+    """Serve the rows of a state by two workers."""
+    changes = Changes()
+    for family in Family:
+        changes.puts_of(family).update(store.scan(family))
+    with worker_servers(folder) as workers:
+        for worker in workers:
+            worker.runner.sweep_log.table.apply(Event(event="open", name="third", time=3))
+            kafka = msgspec.structs.replace(SETTINGS.kafka, export_folder=str(exports or ""))
+            worker.runner.settings = msgspec.structs.replace(worker.runner.settings, kafka=kafka)
+        for number, part in workers[0].collection.sharded_store().divide(changes).items():
+            write(workers[number].runner.partitions.by_number[number], part)
+        yield workers
+
+
+def client_of(worker: WorkerServer) -> WorkerClient:
+    return WorkerClient(worker.url, 60, TOKEN)
+
+
+def test_the_parts_of_all_workers_are_the_rows_of_the_embedded_engine(embedded: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "exports" / "all"
+    with workers_with(embedded, tmp_path / "workers", tmp_path / "exports") as workers:
+        steps: list[str] = []
+        tables = export_collection(client_of(workers[0]), folder, on_step=steps.append)
+        assert steps == ["captures", "documents"]
+        assert exported_rows(folder) == expected_rows(embedded)
+        assert {path.name for path in folder.rglob("*.parquet")} == {"part-00000.parquet", "part-00001.parquet"}
+        assert {table.sweep for table in tables} == {"live", "third", None}
+        again = export_collection(client_of(workers[1]), folder)
+        assert not {table.table for table in again if table.written and table.sweep}
+        assert exported_rows(folder) == expected_rows(embedded)
+
+
+def test_only_the_folder_for_exports_is_written(embedded: Store, tmp_path: Path) -> None:
+    with workers_with(embedded, tmp_path / "workers", tmp_path / "exports") as (worker, _):
+        for folder in (tmp_path / "elsewhere", tmp_path / "exports" / ".." / "elsewhere"):
+            with pytest.raises(InputError, match="is not in"):
+                export_collection(client_of(worker), folder)
+        assert not list((tmp_path / "elsewhere").rglob("*.parquet"))
+        for changed in ({"run": "../x"}, {"previous": [{"table": "../x", "rows": 0, "bytes": 0, "checksum": 0}]}):
+            request = ExportRequest(step="captures", folder="/", run="0" * 16, sweeps=[1], previous=[])
+            body = msgspec.msgpack.encode(msgspec.to_builtins(request) | changed)
+            with pytest.raises(StateError, match=r"Invalid enum value|matching regex"):
+                client_of(worker).post("/export", body, list[Part])
+
+
+def test_workers_without_a_folder_for_exports_refuse(embedded: Store, tmp_path: Path) -> None:
+    with (
+        workers_with(embedded, tmp_path / "workers", None) as (worker, _),
+        pytest.raises(InputError, match="no folder for exports"),
+    ):
+        export_collection(client_of(worker), tmp_path / "exports")
+
+
+def test_a_worker_that_does_not_see_the_folder_is_named(embedded: Store, tmp_path: Path) -> None:
+    with workers_with(embedded, tmp_path / "workers", tmp_path) as (worker, _):
+        request = ExportRequest(step="captures", folder=str(tmp_path / "x"), run="0" * 16, sweeps=[1], previous=[])
+        with pytest.raises(StateError, match="does not see the files of the export"):
+            client_of(worker).export(request)
+
+
+def test_a_failed_export_leaves_the_old_data_set(
+    embedded: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "all"
+    with workers_with(embedded, tmp_path / "workers", tmp_path) as workers:
+        export_collection(client_of(workers[0]), folder, sweep_names=["live"])
+        before, manifest = exported_rows(folder), read_manifest(folder)
+
+        def lose_partitions(_: str) -> None:
+            workers[1].runner.partitions.active_numbers = frozenset()
+
+        with pytest.raises(StateError, match=r"moved to another worker|no worker serves"):
+            export_collection(client_of(workers[0]), folder, on_step=lose_partitions)
+        assert (exported_rows(folder), read_manifest(folder)) == (before, manifest)
+        assert not list(folder.glob("export.tmp/*"))
