@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 def export(context: Context, folder: Path, sweep_names: tuple[str, ...], as_json: bool) -> None:
     """Write the state to FOLDER as Parquet files.
 
-            The files contain captures, documents, clusters, links and hosts. Run the command again to bring FOLDER up to
-        date: only sweeps that are new or have changed are written. The old files stay in place until all new files are
-        complete.
-    
+    The files contain captures, documents, clusters, links and hosts. Run the command again to bring FOLDER up to
+    date: only sweeps that are new or have changed are written. The old files stay in place until all new files are
+    complete.
+
     With --server, each worker writes the files of its partitions. FOLDER must be below the folder that the setting
-        kafka.export_folder of the workers names, and they must see it under the same path.
-        """
+    kafka.export_folder of the workers names, and they must see it under the same path.
+    """
     from streams.terminal import layout, tables
 
     export_all = _export_state if context.server is None else _export_collection
