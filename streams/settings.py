@@ -100,7 +100,7 @@ class AnalysisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_mib: Annotated[int, Meta(ge=64, le=1 << 20)]
     threads: Annotated[int, Meta(ge=0, le=1024)]
     results_mib_max: Annotated[int, Meta(ge=1, le=1 << 16)]
-    at_commit: list[Literal["changes", "mirrors", "replicas"]]
+    at_commit: list[Literal["changes", "collections", "mirrors", "replicas"]]
     mirror_sample_pages: Count
     mirror_feature_hosts_max: Annotated[int, Meta(ge=2, le=10_000)]
     mirror_tests_max: Annotated[int, Meta(ge=5)]

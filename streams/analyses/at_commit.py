@@ -13,6 +13,7 @@ from streams.settings import Settings
 # Per analysis, the module whose function `analysis` returns it, and the default method of its command.
 _DEFAULTS = {
     "changes": ("streams.analyses.changes.compute_changes", "hosts"),
+    "collections": ("streams.analyses.collections.compute_collections", "regions"),
     "mirrors": ("streams.analyses.mirrors.compute_mirrors", "samples"),
     "replicas": ("streams.analyses.replicas.compute_replicas", "names"),
 }
