@@ -39,9 +39,18 @@ class Truth(NamedTuple):
 
 
 def build(archives: Path, seed: int, unrelated: int) -> Truth:
-    """Build about 40 replicated sites, identical copies of one of them, and `unrelated` further hosts."""
+    """Replicate about 40 manuals, and build `unrelated` further hosts."""
     rng = random.Random(seed)
-    sites, rest = _sites(archives, rng)
+    sites, texts = _sites(archives, rng)
+    return replicate(sites, texts, rng, unrelated)
+
+
+def replicate(sites: dict[str, Pages], texts: list[str], rng: random.Random, unrelated: int) -> Truth:
+    """Replicate sites: the largest one identically, the others in the ways of all levels.
+
+    `texts` are pages of further hosts.
+    """
+    sites = dict(sites)
     copied_site = max(sorted(sites), key=lambda name: len(sites[name]))
     copied_pages = sites.pop(copied_site)
     hosts = [Host(f"copy{number}.{copied_site}.example", copied_site, copied_pages) for number in range(COPIES)]
@@ -54,7 +63,7 @@ def build(archives: Path, seed: int, unrelated: int) -> Truth:
             copied = Host(_copy_name(name, number, rng), name, copy(pages, rng))
             hosts.append(copied)
             levels[original.name, copied.name] = level
-    hosts += islice(_unrelated(rng, rest), unrelated)
+    hosts += islice(_unrelated(rng, texts), unrelated)
     return Truth(hosts, levels, copies)
 
 

@@ -29,11 +29,7 @@ _SCHEMA = pa.schema([("host", pa.int64()), ("feature", pa.int64()), ("segments",
 
 def create_pairs(engine: SqlEngine, sample: str, table: str) -> None:
     """Create `table` with the proposed pairs (a, b), a < b, from a table with the columns host and url_key."""
-    batches = [
-        _feature_rows(batch.column("host").to_pylist(), batch.column("url_key").to_pylist())
-        for batch in engine.batches(f"SELECT host, url_key FROM {sample}")
-    ]
-    engine.insert("bigram_rows", pa.Table.from_batches(batches, _SCHEMA))
+    engine.create_mapped("bigram_rows", f"SELECT host, url_key FROM {sample}", _feature_rows, _SCHEMA)
     engine.create(
         "bigrams",
         "SELECT host, feature, max(segments) AS segments FROM bigram_rows GROUP BY host, feature",
@@ -75,15 +71,11 @@ def _words(segment: str) -> list[str]:
     return [token for token in tokens if token not in _STOP_WORDS]
 
 
-def _feature_rows(hosts: list[int], url_keys: list[str]) -> pa.RecordBatch:
+def _feature_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    keys = zip(batch.column("host").to_pylist(), batch.column("url_key").to_pylist(), strict=True)
     rows = {
-        (host, mmh3.hash64(feature)[0]): segments
-        for host, url_key in zip(hosts, url_keys, strict=True)
-        for feature, segments in features(url_key)
+        (host, mmh3.hash64(feature)[0], segments) for host, url_key in keys for feature, segments in features(url_key)
     }
-    columns = [pa.array(values, field.type) for values, field in zip(_columns(rows), _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
-
-
-def _columns(rows: dict[tuple[int, int], int]) -> tuple[list[int], list[int], list[int]]:
-    return [host for host, _ in rows], [feature for _, feature in rows], list(rows.values())
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

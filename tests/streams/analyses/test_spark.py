@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from streams import settings
 from streams.analyses.current_pages import COLUMNS, create_pages
+from streams.analyses.mirrors import METHODS
+from streams.analyses.mirrors import compute as compute_mirrors
 from streams.analyses.resemblance import create_comparisons
 from streams.analyses.sql_engine import DuckDb, SqlEngine
 from streams.errors import InputError
@@ -97,6 +101,18 @@ def test_comparisons(engines):
     duck_db, spark = both(engines, "SELECT a, b, resemblance, containment, contained FROM compared")
     assert duck_db == spark
     assert duck_db
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_mirrors(engines, method):
+    results = []
+    for engine in engines:
+        create_pages(engine, 2)
+        counters: Counter[str] = Counter()
+        results.append((compute_mirrors(engine, settings.load().analyses, method, counters), counters))
+    assert results[0] == results[1]
+    (mirror,) = results[0][0]
+    assert (mirror.hosts, mirror.level) == (("a.example", "b.example"), "3")
 
 
 def test_a_table_can_replace_one_that_its_query_reads(engines):
