@@ -123,7 +123,9 @@ def _read_hosts(engine: SqlEngine) -> tuple[dict[int, str], dict[int, int]]:
 
 
 def _mirrors(counts: dict[tuple[int, int], Counts], names: dict[int, str], pages: dict[int, int]) -> list[Mirror]:
-    level_of_pair = {pair: levels.level_of(pair_counts) for pair, pair_counts in counts.items()}
+    level_of_pair = {
+        pair: levels.level_of(pair_counts) for pair, pair_counts in counts.items() if _is_shown(pair_counts)
+    }
     named_pairs = [(names[a], names[b]) for (a, b), level in level_of_pair.items() if level in _GROUPED_LEVELS]
     group_of = groups.groups_of(named_pairs, {names[host]: number for host, number in pages.items()})
     mirrors = [
@@ -131,6 +133,11 @@ def _mirrors(counts: dict[tuple[int, int], Counts], names: dict[int, str], pages
         for pair, level in level_of_pair.items()
     ]
     return sorted(mirrors, key=sort_key)
+
+
+def _is_shown(counts: Counts) -> bool:
+    """Leave out untested pairs without a similar page: any two hosts have paths such as `/about` in common."""
+    return counts.tests >= levels.TESTS_MIN or counts.same + counts.similar_text > 0
 
 
 def _mirror(counts: Counts, level: str, a: str, b: str, group_of: dict[str, str]) -> Mirror:

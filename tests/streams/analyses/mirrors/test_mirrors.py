@@ -184,8 +184,13 @@ def test_unrelated_hosts_with_common_paths_are_not_mirrors(tmp_path):
         for n in range(25)
         for path in ("", "about", "contact", "help", "news")
     ]
+    about = [
+        page(f"https://about{n}.example/{path}", prose(n, path)) for n in range(25) for path in ("", "a", "b", "c")
+    ]
+    forums += about
     results = mirrors(tmp_path, [*forums, *menus, *shops, *parked, *builders])
     assert not [mirror for mirror in results if mirror.is_mirror]
+    assert not [mirror for mirror in results if "about1.example" in mirror.hosts]
 
 
 def test_soft_404s_of_the_same_host_say_nothing_about_a_true_mirror(tmp_path):
