@@ -32,7 +32,9 @@ fetch() { # HOME
 java_run() { # HOME CLASS ARGUMENT... (Java expands libs/* itself)
     local home="$1"
     shift
-    exec java -Xmx512m -Dlog4j2.configurationFile="$here/log4j2.properties" -cp "$home/libs/*" "$@"
+    # BROKER_JAVA_OPTIONS: further options of Java, separated by spaces
+    exec java -Xmx512m ${BROKER_JAVA_OPTIONS:-} -Dlog4j2.configurationFile="$here/log4j2.properties" \
+        -cp "$home/libs/*" "$@"
 }
 
 run() { # HOME DATA PORT [PROPERTIES]
@@ -44,7 +46,7 @@ run() { # HOME DATA PORT [PROPERTIES]
     [ -z "${4:-}" ] || cat "$4" >>"$data/server.properties"
     if [ ! -e "$data/logs/meta.properties" ]; then
         local id
-        id="$(java_run "$home" kafka.tools.StorageTool random-uuid)"
+        id="$(head -c 16 /dev/urandom | base64 | tr '+/' 'AB' | tr -d '=')"  # as random-uuid, without starting Java
         (java_run "$home" kafka.tools.StorageTool format -t "$id" -c "$data/server.properties") >&2
     fi
     java_run "$home" kafka.Kafka "$data/server.properties"

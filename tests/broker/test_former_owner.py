@@ -41,7 +41,8 @@ def proxied(tmp_path: Path) -> Iterator[tuple[Collection, Proxy]]:
     proxy = Proxy(proxied_port)
     properties = write_properties(tmp_path / "broker.properties", port, proxied_port, proxy)
     with running_broker(tmp_path / "broker", port, properties) as bootstrap:
-        collection = Collection(tmp_path, bootstrap, PARTITIONS, take_pages=8, answer_seconds_max=20.0)
+        # A worker that cannot read the sweep log waits for this long before it refuses to answer.
+        collection = Collection(tmp_path, bootstrap, PARTITIONS, take_pages=8, answer_seconds_max=8.0)
         try:
             yield collection, proxy
         finally:

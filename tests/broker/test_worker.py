@@ -25,7 +25,9 @@ def publish_all(collection: Any) -> None:
         collection("publish", path, "--sweep", name)
 
 
-@pytest.mark.parametrize(("partitions", "workers"), [(1, ["a"]), (3, ["a"]), (3, ["a", "b"])])
+@pytest.mark.parametrize(
+    ("partitions", "workers"), [(1, ["a"]), pytest.param(3, ["a"], marks=pytest.mark.long), (3, ["a", "b"])]
+)
 def test_same_clusters_as_the_embedded_engine(
     make_collection: Callable[..., Any], embedded: Callable[..., Any], partitions: int, workers: list[str]
 ) -> None:

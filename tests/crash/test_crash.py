@@ -34,7 +34,7 @@ from streams.urls import url_key
 from tests.samples import NOW, Line, jsonl, page, settings, variant, words
 
 ROOT = Path(__file__).parents[2]
-SUITE, LONG = 20, 100
+SUITE, LONG = 10, 100
 CHAIN = 5  # kills per test
 
 Facts = dict[Family, dict[bytes, bytes]]

@@ -17,8 +17,9 @@ from streams.urls import host_prefix
 from tests.simulation.histories import cancelled, joins, limited, pages
 from tests.simulation.simulator import Copy, Record, Simulation
 
-SUITE = 200
+SUITE = 100
 LONG = 1_000
+DETECTION = 200  # histories that may be needed to detect a broken rule
 BATCH = 20
 
 
@@ -136,7 +137,7 @@ def test_the_simulation_detects_broken_rules(
 ) -> None:
     break_rule(monkeypatch)
     with pytest.raises(AssertionError) as error:
-        test_pages_equal_the_embedded_engine(range(SUITE))
+        test_pages_equal_the_embedded_engine(range(DETECTION))
     assert "replay: .venv/bin/python -m tests.simulation pages" in "".join(error.value.__notes__)
 
 
@@ -159,7 +160,7 @@ def test_the_simulation_detects_late_writes_of_former_owners(
 ) -> None:
     break_rule(monkeypatch)
     with pytest.raises(AssertionError) as error:
-        test_a_sweep_is_cancelled_while_former_owners_have_batches(range(SUITE))
+        test_a_sweep_is_cancelled_while_former_owners_have_batches(range(DETECTION))
     assert "replay: .venv/bin/python -m tests.simulation cancelled" in "".join(error.value.__notes__)
 
 

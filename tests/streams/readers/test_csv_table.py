@@ -101,7 +101,12 @@ def test_columns_name_the_fields(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "filler", [b"x" * 8_000_000, b'"' + b'""' * 4_000_000 + b'"', b'"' + b"a short line, \n" * 500_000 + b'"']
+    "filler",
+    [
+        b"x" * 8_000_000,
+        b'"' + b'""' * 4_000_000 + b'"',
+        b'"' + (b"a line, with a comma, " * 6 + b"\n") * 60_000 + b'"',
+    ],
 )
 def test_memory_is_bounded_by_the_longest_row(tmp_path, filler):
     path = tmp_path / "a.csv"
