@@ -76,17 +76,23 @@ def commit_removals(
 
 
 def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
-    """Remove a document and all its captures."""
+    """Remove a document and all its captures.
+
+    If pages may arrive, this takes several removals of limited size. After a crash, call it again to resume.
+    """
     yield from finish_interrupted_removals(reader, only_writer=only_writer)
     view = View(reader)
-    captures = [
+    captures = (
         capture
         for key in view.locations([document], limit=_ALL)[0]
         for capture in view.captures(key)
         if capture.document == document
-    ]
+    )
     entry_finder = StaleEntryFinder(reader, view.scheme, lambda _: False)  # no capture of the document remains
-    yield _remove(reader, captures, entry_finder, must_delete={document}, only_writer=only_writer)
+    if not only_writer:
+        yield from _remove_while_pages_arrive(reader, captures, entry_finder)
+    # The document itself may remain if it has no captures.
+    yield _remove(reader, list(captures), entry_finder, must_delete={document}, only_writer=only_writer)
 
 
 def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> Iterator[Removal]:

@@ -13,6 +13,7 @@ from state.changes import Changes
 from state.codecs import changelog_record
 from state.families import Family
 from state.model import Sweep, SweepState
+from state.rows import RowReader
 from state.view import View
 from streams import forgetting
 from streams.forgetting import Removal, deferral, removal
@@ -21,28 +22,38 @@ from streams.kafka.wire.sweep_log import Event
 from streams.operators import forest
 from streams.operators.forest import DisjointSets
 from streams.page import Page
+from streams.sketch.sketcher import Sketcher
 from streams.urls import url_key
 from tests.memory import MemoryStore
 from tests.samples import variant, words
 from tests.streams.kafka.collection.test_repair import assert_consistent
-from tests.streams.kafka.collection_fixture import Collection
+from tests.streams.kafka.collection_fixture import SETTINGS, Collection
 
 URL = "https://a.example/x"
 PART, LARGE = 4, 3
 Rows = dict[Family, dict[bytes, bytes]]
-Start = Callable[[ShardedStore], Iterator[Removal]]
+Start = Callable[..., Iterator[Removal]]
 
 
-def start_forgetting(store: ShardedStore) -> Iterator[Removal]:
-    return forgetting.forget_url(store, url_key(URL), only_writer=False)
+def start_forgetting(store: RowReader, *, only_writer: bool = False) -> Iterator[Removal]:
+    return forgetting.forget_url(store, url_key(URL), only_writer=only_writer)
 
 
-def start_cancelling(store: ShardedStore) -> Iterator[Removal]:
+def start_forgetting_a_document(store: RowReader, *, only_writer: bool = False) -> Iterator[Removal]:
+    document = Sketcher(SETTINGS.scheme).sketch(versions(Random(7), 1)[0]).document
+    return forgetting.forget_document(store, document, only_writer=only_writer)
+
+
+def start_cancelling(store: RowReader, *, only_writer: bool = False) -> Iterator[Removal]:
     sweep = Sweep(number=2, name="two", state=SweepState.OPEN, opened_time=0)
-    return forgetting.cancel_sweep(store, sweep, only_writer=False)
+    return forgetting.cancel_sweep(store, sweep, only_writer=only_writer)
 
 
-COMMANDS: dict[str, Start] = {"forget": start_forgetting, "cancel": start_cancelling}
+COMMANDS: dict[str, Start] = {
+    "forget": start_forgetting,
+    "forget a document": start_forgetting_a_document,
+    "cancel": start_cancelling,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +68,7 @@ def versions(rng: Random, count: int) -> list[str]:
 
 
 def build(folder: Path, count: int = 24, rng: Random | None = None) -> Collection:
-    """Return a collection with near-duplicates: most at one URL, and half of them in the second sweep."""
+    """Return a collection with near-duplicates: most at one URL, half of them in the second sweep, one at many URLs."""
     collection = Collection(folder, rng)
     random = Random(7)
     for number, name in enumerate(("one", "two"), start=1):
@@ -68,6 +79,8 @@ def build(folder: Path, count: int = 24, rng: Random | None = None) -> Collectio
             pages.append(Page(url=URL if n % 3 else f"https://b.example/{number}/{n}", text=text, time=time))
             if n % 6 == 1:
                 pages.append(Page(url=f"https://c.example/{n}", text=text, time=time + 1))
+            if n == 0 and number == 1:
+                pages += [Page(url=f"https://e.example/{copy}", text=text, time=time + copy) for copy in range(12)]
         collection.pages(number, pages)
     collection.process()
     return collection
@@ -91,12 +104,7 @@ def rows_after_embedded_removal(folder: Path, start: Start) -> Rows:
         for key, value in source.scan(family):
             changes.put(family, key, value)
     store.write(changes)
-    removals = forgetting.forget_url if start is start_forgetting else None
-    if removals is not None:
-        forgetting.commit_removals(removals(store, url_key(URL)), store.write)
-    else:
-        (sweep,) = (sweep for sweep in View(store).sweeps() if sweep.number == 2)
-        forgetting.commit_removals(forgetting.cancel_sweep(store, sweep), store.write)
+    forgetting.commit_removals(start(store, only_writer=True), store.write)
     return rows(store)  # type: ignore[arg-type]
 
 
@@ -158,10 +166,10 @@ def test_pages_arrive_during_a_removal_in_parts(seed: int, tmp_path: Path) -> No
     rng = Random(seed)
     collection = build(tmp_path, rng=rng)
     view = View(collection.sharded_store())
-    pages = {capture.document: capture.url for capture in view.all_captures() if capture.url != URL}
+    urls = {capture.url for capture in view.all_captures() if capture.url != URL}
     texts = versions(Random(7), 12)  # those of the first sweep
     arriving = {f"https://d.example/{n}": text for n, text in enumerate(rng.sample(texts, 4) + versions(rng, 2))}
-    urls = set(pages.values()) | set(arriving)
+    urls |= arriving.keys()
 
     def commit(changes: Changes) -> None:
         if arriving:
