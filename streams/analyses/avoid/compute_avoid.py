@@ -107,7 +107,7 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
     engine.create(
         "class_clusters",
         """
-        SELECT c.class, m.cluster, min(m.collection) AS first, max(m.collection) AS last
+        SELECT c.class, m.cluster, min(m.collection) AS lowest, max(m.collection) AS highest
         FROM collection_members AS m JOIN collections AS c ON c.collection = m.collection
         GROUP BY c.class, m.cluster
         """,
@@ -125,7 +125,7 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
         "rooted_pages",
         """
         SELECT p.page, p.path, p.url_key, s.collection, length(s.root) AS root_length,
-               CASE WHEN k.page IS NULL AND (o.first <> s.collection OR o.last <> s.collection)
+               CASE WHEN k.page IS NULL AND (o.lowest <> s.collection OR o.highest <> s.collection)
                     THEN 1 ELSE 0 END AS is_copy,
                CASE WHEN k.page IS NULL AND c.cluster IS NOT NULL THEN 1 ELSE 0 END AS is_kept_copy
         FROM pages AS p
