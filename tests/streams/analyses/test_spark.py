@@ -13,6 +13,9 @@ import pyarrow as pa
 import pytest
 
 from streams import settings
+from streams.analyses.avoid.check_avoid import check_avoid
+from streams.analyses.avoid.compute_avoid import compute_avoid
+from streams.analyses.collections.compute_collections import compute as compute_collections
 from streams.analyses.current_pages import COLUMNS, create_pages
 from streams.analyses.mirrors import METHODS
 from streams.analyses.mirrors import compute as compute_mirrors
@@ -113,6 +116,21 @@ def test_mirrors(engines, method):
     assert results[0] == results[1]
     (mirror,) = results[0][0]
     assert (mirror.hosts, mirror.level) == (("a.example", "b.example"), "3")
+
+
+@pytest.mark.parametrize("rule", ["regions", "paper", "extended"])
+def test_collections_and_the_avoid_list(engines, rule):
+    """Each of the three folders of a mirror is a collection of eight pages."""
+    results = []
+    for engine in engines:
+        create_pages(engine, 1)
+        result = compute_collections(engine, rule=rule, clusters_min=5, urls_max=3)
+        entries = compute_avoid(engine, pure=0.8, sample=0.1)
+        results.append((result, entries, check_avoid(engine, entries, pure=0.8)))
+    assert results[0] == results[1]
+    result, entries, checked = results[0]
+    assert len(result.collections) == 6
+    assert sum(not entry.keep for entry in entries) == len(checked) == 3
 
 
 def test_a_table_can_replace_one_that_its_query_reads(engines):
