@@ -25,7 +25,7 @@ VERSION = 1
 CHUNK_ID_BYTES = 8
 CHUNK_PREFIX_BYTES = 5
 _KINDS = tuple(LinkKind)  # indexing is several times as fast as calling the enumeration
-_KIND_MASK, _HTTPS, _NOFOLLOW, _NAVIGATION, _HAS_ANCHOR = 7, 8, 16, 32, 64
+_KIND_MASK, HTTPS, NOFOLLOW, NAVIGATION, HAS_ANCHOR = 7, 8, 16, 32, 64
 _UNKNOWN_FLAG = 128
 _VARINT_BYTES_MAX = 4
 _VERSION_BYTE = bytes((VERSION,))
@@ -63,9 +63,9 @@ def encode(links: Sequence[Link]) -> bytes:
     parts, previous = [_VERSION_BYTE], b""
     for link in links:
         target, anchor = link.target, link.anchor.encode("utf-8", "replace")
-        flags = link.kind | _HTTPS * link.https | _NOFOLLOW * link.nofollow | _NAVIGATION * link.navigation
+        flags = link.kind | HTTPS * link.https | NOFOLLOW * link.nofollow | NAVIGATION * link.navigation
         if anchor:
-            flags |= _HAS_ANCHOR
+            flags |= HAS_ANCHOR
         shared = _common_prefix_length(previous, target)
         length = len(target) - shared
         if shared <= 0x7F and length <= 0x7F:
@@ -89,11 +89,11 @@ def decode(value: bytes) -> list[Link]:
 def _link(flags: int, target: bytes, anchor: bytes) -> Link:
     return Link(
         target=target,
-        https=bool(flags & _HTTPS),
+        https=bool(flags & HTTPS),
         kind=_KINDS[flags & _KIND_MASK],
         anchor=anchor.decode("utf-8"),
-        nofollow=bool(flags & _NOFOLLOW),
-        navigation=bool(flags & _NAVIGATION),
+        nofollow=bool(flags & NOFOLLOW),
+        navigation=bool(flags & NAVIGATION),
     )
 
 
@@ -116,8 +116,10 @@ def _decode_fields(value: bytes) -> Iterator[tuple[int, bytes, bytes]]:
                 raise StateCorrupt(_DAMAGED)
             target = target[:shared] + value[start:offset]
             anchor = b""
-            if flags & _HAS_ANCHOR:
-                length, start = _read_varint(value, offset)
+            if flags & HAS_ANCHOR:
+                length, start = value[offset], offset + 1
+                if length > 0x7F:
+                    length, start = _read_varint(value, offset)
                 offset = start + length
                 anchor = value[start:offset]
             yield flags, target, anchor

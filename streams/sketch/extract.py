@@ -107,10 +107,11 @@ def extract_body(
     if extractor not in SKIPPED_TAGS_BY_EXTRACTOR:
         extractors = ", ".join(SKIPPED_TAGS_BY_EXTRACTOR)
         raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {extractors}")
-    extracted = _extract_html(decoded, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor], parser_limits)
-    if link_extractor is not None:
+    data = decoded.encode("utf-8", "replace") if link_extractor is not None else None
+    extracted = _extract_html(decoded, data, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor], parser_limits)
+    if link_extractor is not None and data is not None:
         is_short = len(extracted.text) <= SHORT_TEXT_CHARS
-        links = link_extractor.from_html(decoded, url, url_key(url), extracted.meta_refresh, is_short=is_short)
+        links = link_extractor.from_html(data, url, url_key(url), extracted.meta_refresh, is_short=is_short)
         extracted = msgspec.structs.replace(extracted, links=links) if links is not None else extracted
     if not extracted.text and extracted.meta_refresh is None and extracted.links is None:
         raise TextError("no_text", "the page has no visible text")
@@ -128,13 +129,14 @@ def _extract_text(text: str, title: str, chars_max: int) -> ExtractedText:
 
 
 def _extract_html(
-    markup: str, url: str, title: str, skipped_tags: tuple[str, ...], parser_limits: ParserLimits
+    markup: str, data: bytes | None, url: str, title: str, skipped_tags: tuple[str, ...], parser_limits: ParserLimits
 ) -> ExtractedText:
+    """Return the text of HTML. `data` is the `markup` in UTF-8, if the caller needs it too."""
     if "\0" in markup:
-        markup = markup.replace("\0", " ")
+        markup, data = markup.replace("\0", " "), None
     if not markup or markup.isspace():
         raise TextError("no_text", "the page is empty")
-    estimate = html_guard.estimate_parsing(markup, parser_limits)
+    estimate = html_guard.estimate_parsing(markup, parser_limits, data)
     if estimate.too_expensive:
         text = html_guard.strip_tags(markup, skipped_tags)
         if not text and any(f"<{name}" in markup.lower() for name in skipped_tags):

@@ -66,13 +66,15 @@ class ParsingEstimate(NamedTuple):
     meta_chars: int  # the first `meta_chars` characters contain all relevant <meta> tags
 
 
-def estimate_parsing(markup: str, limits: ParserLimits = DEFAULT_LIMITS) -> ParsingEstimate:
-    """Estimate the work of parsing a page."""
+def estimate_parsing(
+    markup: str, limits: ParserLimits = DEFAULT_LIMITS, data: bytes | None = None
+) -> ParsingEstimate:
+    """Estimate the work of parsing a page. `data` is the page in UTF-8, or None if the caller does not have it."""
     if len(markup) <= _SMALL_CHARS and markup.count("<") <= min(_SMALL_TAGS, limits.tags_max):
         return ParsingEstimate(False, len(markup))
     from streams.sketch.html_counts import count_markup
 
-    counts = count_markup(markup.encode("utf-8", "replace"))
+    counts = count_markup(markup.encode("utf-8", "replace") if data is None else data)
     too_expensive = (
         counts.tags > limits.tags_max
         or counts.attributes > limits.attributes_max

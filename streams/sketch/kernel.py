@@ -105,7 +105,7 @@ def _warn_without_cache() -> None:
 
 
 @jit(inline="always")
-def _mix(h):
+def mix(h):
     """Apply Murmur3's 64-bit finaliser, so that every bit of the result depends on every bit of `h`."""
     h ^= h >> uint64(33)
     h *= uint64(0xFF51AFD7ED558CCD)
@@ -115,7 +115,7 @@ def _mix(h):
 
 
 @jit(inline="always")
-def _load_8_bytes(data, i):
+def load_8_bytes(data, i):
     low = (
         uint64(data[i])
         | uint64(data[i + uint64(1)]) << uint64(8)
@@ -269,13 +269,13 @@ def _hash_words(scratch, count, seed, start):
         h = seed
         while i + uint64(8) < stop:
             _copy_8_bytes(folded, i, canonical, end)
-            h = (h ^ _load_8_bytes(folded, i)) * MULTIPLIER
+            h = (h ^ load_8_bytes(folded, i)) * MULTIPLIER
             h ^= h >> uint64(32)
             i += uint64(8)
             end += uint64(8)
         _copy_8_bytes(folded, i, canonical, end)
         size = stop - i  # 1 to 8
-        h = (h ^ (_load_8_bytes(folded, i) & (_U64_MAX >> (uint64(64) - uint64(8) * size)))) * MULTIPLIER
+        h = (h ^ (load_8_bytes(folded, i) & (_U64_MAX >> (uint64(64) - uint64(8) * size)))) * MULTIPLIER
         hashes[uint64(t)] = h ^ (h >> uint64(32))
         canonical[end + size] = uint8(0x20)
         end += size + uint64(1)
@@ -361,7 +361,7 @@ def hash_shingles(tokens, parameters, scratch):
         rolling = rolling * base + hashes[uint64(n)]
         if n >= shingle_words:
             rolling -= parameters.leaving_power * hashes[uint64(n) - uint64(shingle_words)]
-        h = _mix(rolling ^ parameters.shingle_seed)
+        h = mix(rolling ^ parameters.shingle_seed)
         value = _upper_32(h)
         slot, content = _find_slot(slots, mask, value)
         slots[slot] = value
@@ -404,7 +404,7 @@ def fill_signature(winners, bin_seeds, probe_seed, signature):
     for n in range(bins):
         winner, probe = winners[uint64(n)], uint64(0)
         while winner == _U64_MAX:  # each probe finds a winner with probability 1 / bins or more, so the loop ends
-            h = _mix(probe_seed ^ (uint64(n) << uint64(32) | probe))
+            h = mix(probe_seed ^ (uint64(n) << uint64(32) | probe))
             winner = winners[(h >> uint64(32)) * bins >> uint64(32)]
             probe += uint64(1)
         hash32 = uint32(winner & _LOW_32) ^ bin_seeds[uint64(n)]

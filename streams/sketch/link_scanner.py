@@ -14,6 +14,8 @@ more than twice.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import uint8, uint64
 from numpy.typing import NDArray
@@ -25,41 +27,65 @@ TEXT_BYTES_MAX = 4_096  # of a link's anchor text with its markup; more is cut
 _NAME_BYTES_MAX = 8  # longer names are cut, which is enough to distinguish the names below
 
 
-def _packed(*names: str) -> NDArray[np.uint64]:
+def packed(*names: str) -> NDArray[np.uint64]:
     """Return names as numbers with one byte per letter."""
     return np.array([int.from_bytes(name.encode()[:_NAME_BYTES_MAX], "big") for name in names], dtype=np.uint64)
 
 
-_LINK_NAMES = _packed("a", "area", "link", "base")  # by their number
+_LINK_NAMES = packed("a", "area", "link", "base")  # by their number
 # The content of these elements is not markup, or is not shown.
-_OPAQUE_NAMES = _packed("script", "style", "title", "textarea", "template", "noscript", "iframe", "xmp", "noembed")
-_NAVIGATION_NAMES = _packed("nav", "footer", "aside")
+_OPAQUE_NAMES = packed("script", "style", "title", "textarea", "template", "noscript", "iframe", "xmp", "noembed")
+_NAVIGATION_NAMES = packed("nav", "footer", "aside")
 _OTHER_NAME = 1
 _DEPTH_MAX = 1 << 20
+
+
+def _first_letters() -> NDArray[np.bool_]:
+    """Return a table of five bits of each of a name's first two letters: whether one of the names above begins so."""
+    table = np.zeros((32, 32), dtype=np.bool_)
+    for names in (_LINK_NAMES, _OPAQUE_NAMES, _NAVIGATION_NAMES):
+        for name in names.tolist():
+            first, *others = name.to_bytes(_NAME_BYTES_MAX, "big").lstrip(b"\0")
+            table[first & 31, others[0] & 31 if others else slice(None)] = True
+    return table
+
+
+_FIRST_LETTERS = _first_letters()
 _COLUMNS = 4
 
 
-def scan(data: bytes, links_max: int) -> tuple[NDArray[np.int64], int]:
-    """Return the links of a page in UTF-8, int64[n, 4], and the number of further links beyond `links_max`.
+class Scan(NamedTuple):
+    """The links of a page.
 
     A row contains the element, plus IN_NAVIGATION if it is in navigation, and three byte offsets: the start of the
     tag, the end of the tag, and the end of the anchor text, which is the end of the tag unless the element is <a>.
     """
+
+    buffer: NDArray[np.uint8]  # the page, followed by `<` and NUL
+    rows: NDArray[np.int64]  # int64[n, 4]
+    dropped: int  # the number of further links beyond `links_max`
+
+
+def scan(data: bytes, links_max: int) -> Scan:
+    """Find the links of a page in UTF-8."""
     buffer = np.frombuffer(data + b"<\0", dtype=np.uint8)
     rows = np.empty((min(links_max, len(data) // 3 + 1), _COLUMNS), dtype=np.int64)
-    count = int(_scan(buffer, rows, _LINK_NAMES, _OPAQUE_NAMES, _NAVIGATION_NAMES))
+    count = int(_scan(buffer, rows, _FIRST_LETTERS, _LINK_NAMES, _OPAQUE_NAMES, _NAVIGATION_NAMES))
     stored = min(count, len(rows))
-    return rows[:stored], count - stored
+    return Scan(buffer, rows[:stored], count - stored)
 
 
 @jit()
-def _read_name(data, start):
-    """Return the packed name of the tag whose name begins at `start`, and the offset behind the name.
+def _read_name(data, start, first_letters):
+    """Return the packed name of the tag whose name begins at `start`, and an offset in or behind the name.
 
-    The name is 0 if no tag begins there, and _OTHER_NAME if it contains other characters or is longer than the names
-    above.
+    The name is 0 if no tag begins there, and _OTHER_NAME if it is not one of the names above.
     """
     name, end = uint64(0), start
+    if not uint8(0x61) <= data[start] | uint8(0x20) <= uint8(0x7A):
+        return name, end
+    if not first_letters[data[start] & uint8(31), data[start + uint64(1)] & uint8(31)]:
+        return uint64(_OTHER_NAME), end
     while end < uint64(data.size):
         letter = data[end] | uint8(0x20)
         is_letter = uint8(0x61) <= letter <= uint8(0x7A)
@@ -81,21 +107,25 @@ def _find_tag_end(data, start):
 
     If the tag does not end, return an offset behind the page.
     """
-    i, quote, after_equals, is_unquoted = start, uint8(0), False, False
-    while i < uint64(data.size - 2):
+    i, size = start, uint64(data.size - 2)
+    while i < size:
         byte = data[i]
         i += uint64(1)
-        if quote:
-            quote = uint8(0) if byte == quote else quote
-        elif byte == uint8(0x3E):
+        if byte == uint8(0x3E):
             return i
-        elif byte <= uint8(0x20):  # spaces may follow the `=`
-            is_unquoted = False
-        elif after_equals and (byte == uint8(0x22) or byte == uint8(0x27)):
-            quote, after_equals = byte, False
+        if byte != uint8(0x3D):
+            continue
+        while data[i] <= uint8(0x20) and i < size:  # spaces may follow the `=`
+            i += uint64(1)
+        quote = data[i]
+        if quote == uint8(0x22) or quote == uint8(0x27):
+            i += uint64(1)
+            while data[i] != quote and i < size:
+                i += uint64(1)
+            i += uint64(1)
         else:
-            is_unquoted = is_unquoted or after_equals
-            after_equals = byte == uint8(0x3D) and not is_unquoted
+            while data[i] > uint8(0x20) and data[i] != uint8(0x3E):  # the buffer ends with NUL
+                i += uint64(1)
     return uint64(data.size)
 
 
@@ -129,23 +159,24 @@ def _find_declaration_end(data, start):
 
 
 @jit()
-def _scan(data, rows, link_names, opaque_names, navigation_names):
+def _scan(data, rows, first_letters, link_names, opaque_names, navigation_names):
     size = uint64(data.size - 2)
     count, depth = uint64(0), 0
     open_row, is_open = uint64(0), False  # the row of the last <a>, and whether its end is still to be found
     opaque = uint64(0)  # the name of the open opaque element
     i = uint64(0)
     while i < size:
-        if data[i] != uint8(0x3C):  # not `<`
+        while data[i] != uint8(0x3C):  # the buffer ends with `<`
             i += uint64(1)
-            continue
+        if i >= size:
+            break
         start = i
         i += uint64(1)
         if not opaque and (data[i] == uint8(0x21) or data[i] == uint8(0x3F)):  # `!` or `?`
             i = _find_declaration_end(data, i)
             continue
         is_end_tag = data[i] == uint8(0x2F)
-        name, name_end = _read_name(data, i + uint64(is_end_tag))
+        name, name_end = _read_name(data, i + uint64(is_end_tag), first_letters)
         if not name:
             continue
         if opaque:
@@ -155,6 +186,8 @@ def _scan(data, rows, link_names, opaque_names, navigation_names):
         i = _find_tag_end(data, name_end)
         if i > size:
             break
+        if name == uint64(_OTHER_NAME):
+            continue
         if is_open and name == link_names[A]:
             rows[open_row, 3] = min(start, uint64(rows[open_row, 2]) + uint64(TEXT_BYTES_MAX))
             is_open = False

@@ -1,39 +1,45 @@
 """Extract the links of a page: their targets, anchor texts and flags, cut into chunks that pages share.
 
-`link_scanner` finds the tags. Most links of a page are the site's navigation, which repeats on other pages. Parsed
-tags are therefore cached by their markup: parsing them again would take as long as parsing the page.
+    markup ─▶ link_scanner ─▶ tags ─▶ link_parser ─▶ records ─▶ link_chunker ─▶ chunks
+                                └───▶ this module, for unusual tags ───┘
 
-Chunks are content-defined (Muthitacharoen, Chen and Mazieres, "A low-bandwidth network file system", SOSP 2001): a
-chunk ends after a link whose hash is divisible by 16. Pages with a common run of links therefore have common chunks,
-whatever precedes or follows the run. A chunk also ends where navigation begins or ends.
+The three modules are compiled. Python would need as long for the links of a page as parsing the page takes. The few
+tags that `link_parser` does not understand are parsed here, and cached by their markup, because most of them are in
+the site's navigation, which repeats on other pages.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
-import mmh3
 import msgspec
+import numpy as np
 
-from state.codecs import link_chunk
-from state.model import Link, LinkKind
+from state.model import LinkKind
 from streams.errors import BadUrl
 from streams.page import SuppliedLink
 from streams.urls import url_key
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 A, AREA, LINK, BASE = 0, 1, 2, 3  # the elements that contain links, numbered as in `link_scanner`
 IN_NAVIGATION = 4  # added to the number of an element inside <nav>, <footer> or <aside>
-LINKS_PER_CHUNK = 16  # on average
-_CHUNK_LINKS_MAX = 64
-_TAG_CACHE_SIZE, _TAG_CACHE_MARKUP_MAX = 65_536, 512  # tags, and bytes of a tag; a page may have long tags
-_CHUNK_CACHE_BYTES = 16 << 20
-_URL_CACHE_SIZE = 16_384
+NAVIGATION, NOFOLLOW, HTTPS, KIND_SHIFT = 1, 2, 4, 3  # flags of a record, with the kind of link above them
+IS_CUT = 64  # the anchor was longer than the limit; this flag is not part of the record's bytes
+START, TARGET_END, ANCHOR_START, END, FLAGS = range(5)  # the columns of a record's row: offsets, and its flags
+RECORD_COLUMNS = 5
+ODD, NO_LINK = -1, -2  # in the column START: an unusual tag, to be parsed in Python; and a tag without a link
+_TAG_CACHE_BYTES, _TAG_CACHE_MARKUP_MAX = 16 << 20, 4_096  # of all tags, and of one: a page may have very long tags
+_TAG_CACHE_ENTRY_BYTES = 400  # about the memory of an entry, without its markup and its record
+_RECORDS_BYTES_MAX = 1 << 18  # of the records of a page that compiled code writes, several times the usual size
+_BASE_CACHE_SIZE = 1_024
 _SCRIPT_CHARS_MAX = 4_096  # a longer page is shown to readers, so its scripts are not searched for a redirect
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s"'>/=]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>][^\s>]*+))""")
 # The value of `href` if it is the first attribute, or follows only attributes with quoted values.
@@ -60,106 +66,113 @@ class LinkPayload(msgspec.Struct, frozen=True):
     anchors_cut: int = 0  # anchors longer than `limits.anchor_chars_max`
 
 
-class _ParsedLink(NamedTuple):
-    """A link with its hash, which determines where chunks end."""
+class _Record(NamedTuple):
+    """A link as bytes, with the offsets of its parts: `link_parser` shows an example."""
 
-    target: bytes  # URL key
-    link: Link
-    hash: bytes = b""  # 8 bytes
-    ends_chunk: bool = False
-    navigation: bool = False
-    is_cut: bool = False  # whether its anchor was longer than the limit
+    data: bytes
+    target_end: int
+    anchor_start: int
+    flags: int
 
 
-_NOT_A_LINK = _ParsedLink(b"", Link(target=b""))
-_TOO_LONG = _ParsedLink(b"\0", Link(target=b"\0"))  # the URL is too long
-_TagCache = tuple[dict[bytes, _ParsedLink], dict[bytes, _ParsedLink]]
+_NOT_A_LINK, _TOO_LONG = _Record(b"", 0, 0, 0), _Record(b"\0", 0, 0, 0)  # `_TOO_LONG`: the URL is too long
+_TagCache = tuple[dict[bytes, _Record], dict[bytes, _Record]]
 """Parsed tags by their markup: those in the main content, and those in navigation."""
 
 
 class LinkExtractor:
-    """Extracts links, with caches of the tags and chunks of earlier pages. Not thread-safe."""
+    """Extracts links, with a cache of the unusual tags of earlier pages. Not thread-safe."""
 
     def __init__(
         self, *, keep_anchors: bool = True, links_max: int = 2_000, anchor_chars_max: int = 200,
         url_bytes_max: int = 2_048,
     ) -> None:  # fmt: skip
+        from streams.sketch import link_chunker, link_parser, link_scanner  # loading numba takes half a second
+
         self._keep_anchors, self._links_max = keep_anchors, links_max
         self._anchor_chars_max, self._url_bytes_max = anchor_chars_max, url_bytes_max
+        self._scan, self._parse, self._cut = link_scanner.scan, link_parser.parse, link_chunker.cut
+        self._limits = url_bytes_max, anchor_chars_max, keep_anchors
+        self._output = np.empty(_RECORDS_BYTES_MAX, dtype=np.uint8)
         self._tags: dict[str, _TagCache] = {}  # by the part of the page's URL on which targets depend
-        self._cached_tags = 0  # plus the number of `_TagCache`s
-        self._chunks: dict[bytes, bytes] = {}  # values, by the hashes of their links
-        self._chunk_bytes = 0
+        self._cached_bytes = 0
 
     def from_html(
-        self, markup: str, url: str, key: bytes, meta_refresh: str | None = None, *, is_short: bool = False
+        self, data: bytes, url: str, key: bytes, meta_refresh: str | None = None, *, is_short: bool = False
     ) -> LinkPayload | None:
-        """Return the links of an HTML page, or None if it has none.
+        """Return the links of an HTML page in UTF-8, or None if it has none.
 
         `meta_refresh` is the target of a <meta http-equiv="refresh">. If the page shows little text (`is_short`), its
         scripts are searched for a redirect.
         """
-        from streams.sketch import link_scanner
-
-        data = markup.encode("utf-8", "replace")
-        rows, dropped = link_scanner.scan(data, self._links_max)
-        parsed: list[_ParsedLink] = []
-        base, has_base, (site_tags, folder_tags) = url, False, self._caches(url)
-        for kind, start, tag_end, end in rows.tolist():
-            piece, region = data[start:end], kind // IN_NAVIGATION
-            link = site_tags[region].get(piece) or folder_tags[region].get(piece)
-            if link is None:
-                tag, content = data[start:tag_end].decode(), data[tag_end:end].decode("utf-8", "ignore")
-                if kind % IN_NAVIGATION == BASE:
-                    href = _href(tag)
-                    if href and not has_base:  # only the first one counts
-                        base, has_base = _resolve(href, url), True
-                        site_tags, folder_tags = self._caches(base)
-                    continue
-                link, depends_on = self._parse_tag(kind, tag, content, base)
-                if depends_on is not _Dependence.URL and len(piece) <= _TAG_CACHE_MARKUP_MAX:
-                    (site_tags if depends_on is _Dependence.SITE else folder_tags)[region][piece] = link
-                    self._cached_tags += 1
-            if link is _TOO_LONG:
-                dropped += 1
-            elif link is not _NOT_A_LINK and link.target != key:
-                parsed.append(link)
-        if self._cached_tags > _TAG_CACHE_SIZE:
-            self._tags, self._cached_tags = {}, 0
+        buffer, tags, dropped = self._scan(data, self._links_max)
+        rows = np.empty((len(tags), RECORD_COLUMNS), dtype=np.int64)
+        odd_numbers = np.empty(len(tags), dtype=np.int64)
+        records: list[tuple[int, _Record]] = []  # of odd tags, with their numbers
+        first, used, base, has_base = 0, 0, url, False
+        while first < len(tags):
+            stop, odd_count, used = self._parse(
+                buffer, tags, first, *_base(_folder(base)), self._limits, self._output, used, rows, odd_numbers
+            )
+            if odd_count:
+                numbers = odd_numbers[:odd_count]
+                records += zip(numbers.tolist(), self._parse_tags(data, tags[numbers], base), strict=True)
+            if stop < len(tags) and not has_base:  # a <base>, of which only the first one counts
+                _, start, end, _ = tags[stop].tolist()
+                href = _href(data[start:end].decode())
+                base, has_base = _resolve(href, url) if href else url, bool(href)
+            first = stop + 1
+        if self._cached_bytes > _TAG_CACHE_BYTES:
+            self._tags, self._cached_bytes = {}, 0
         supplied = [SuppliedLink(meta_refresh, kind=LinkKind.REFRESH)] if meta_refresh else []
-        if is_short and (match := _SCRIPT_REDIRECT.search(markup[:_SCRIPT_CHARS_MAX])):
+        if is_short and (match := _SCRIPT_REDIRECT.search(data.decode("utf-8", "replace")[:_SCRIPT_CHARS_MAX])):
             supplied.append(SuppliedLink(match[1] or match[2], kind=LinkKind.SCRIPT))
-        return self._payload(parsed, supplied, url, key, dropped)
+        return self._payload(rows, self._output[:used].tobytes(), records, supplied, url, key, dropped)
 
     def from_links(self, links: Sequence[SuppliedLink], url: str, key: bytes) -> LinkPayload | None:
         """Return the links that the crawler supplied, or None if the page has none."""
-        return self._payload([], links[: self._links_max], url, key, max(0, len(links) - self._links_max))
+        rows = np.empty((0, RECORD_COLUMNS), dtype=np.int64)
+        dropped = max(0, len(links) - self._links_max)
+        return self._payload(rows, b"", [], links[: self._links_max], url, key, dropped)
 
     def _payload(
-        self, parsed: list[_ParsedLink], supplied: Iterable[SuppliedLink], url: str, key: bytes, dropped: int
-    ) -> LinkPayload | None:
-        for link in supplied:
-            anchor = " ".join(link.anchor.split())
-            parsed_link = self._parsed(link.target.strip(), url, anchor, kind=link.kind, nofollow=link.nofollow)
-            if parsed_link is _TOO_LONG:
-                dropped += 1
-            elif parsed_link.target not in (b"", key):
-                parsed.append(parsed_link)
-        if not parsed and not dropped:
-            return None
-        chunks = [self._encode(chunk) for chunk in _cut_into_chunks(parsed)]
-        return LinkPayload(chunks, dropped, sum(link.is_cut for link in parsed))
+        self, rows: NDArray[np.int64], data: bytes, records: list[tuple[int, _Record]],
+        supplied: Sequence[SuppliedLink], url: str, key: bytes, dropped: int,
+    ) -> LinkPayload | None:  # fmt: skip
+        """Return the chunks of the records in `data`, of `records` with row numbers, and of supplied links."""
+        if supplied:
+            records += enumerate((self._parse_supplied(link, url) for link in supplied), len(rows))
+            rows = np.concatenate((rows, np.empty((len(supplied), RECORD_COLUMNS), dtype=np.int64)))
+        offset, parts = len(data), [data]
+        for number, record in records:
+            dropped += record is _TOO_LONG
+            end = offset + len(record.data)
+            start = offset if record.target_end else NO_LINK
+            rows[number] = start, offset + record.target_end, offset + record.anchor_start, end, record.flags
+            parts.append(record.data)
+            offset = end
+        chunks, anchors_cut = self._cut(parts, rows, key)
+        return LinkPayload(chunks, dropped, anchors_cut) if chunks or dropped else None
 
-    def _encode(self, chunk: Sequence[_ParsedLink]) -> bytes:
-        """Return the value of a chunk."""
-        hashes = b"".join([link.hash for link in chunk])
-        value = self._chunks.get(hashes)
-        if value is None:
-            value = self._chunks[hashes] = link_chunk.encode([link.link for link in chunk])
-            self._chunk_bytes += len(hashes) + len(value)
-            if self._chunk_bytes > _CHUNK_CACHE_BYTES:
-                self._chunks, self._chunk_bytes = {}, 0
-        return value
+    def _parse_tags(self, data: bytes, rows: NDArray[np.int64], base: str) -> list[_Record]:
+        """Return the records of tags, many of which are cached. `rows` are those of `link_scanner`."""
+        records: list[_Record] = []
+        site_tags, folder_tags = self._caches(base)
+        for kind, start, tag_end, end in rows.tolist():
+            piece, region = data[start:end], kind // IN_NAVIGATION
+            record = site_tags[region].get(piece) or folder_tags[region].get(piece)
+            if record is None:
+                tag, content = data[start:tag_end].decode(), data[tag_end:end].decode("utf-8", "ignore")
+                record, depends_on = self._parse_tag(kind, tag, content, base)
+                if depends_on is not _Dependence.URL and len(piece) <= _TAG_CACHE_MARKUP_MAX:
+                    (site_tags if depends_on is _Dependence.SITE else folder_tags)[region][piece] = record
+                    self._cached_bytes += len(piece) + len(record.data) + _TAG_CACHE_ENTRY_BYTES
+            records.append(record)
+        return records
+
+    def _parse_supplied(self, link: SuppliedLink, url: str) -> _Record:
+        anchor = " ".join(link.anchor.split())
+        return self._record(link.target.strip(), url, anchor, kind=link.kind, nofollow=link.nofollow)
 
     def _caches(self, base: str) -> tuple[_TagCache, _TagCache]:
         """Return the cached tags of the site of `base`, and those with references relative to its folder."""
@@ -167,11 +180,11 @@ class LinkExtractor:
         for name in (site, folder):
             if name not in self._tags:
                 self._tags[name] = {}, {}
-                self._cached_tags += 1
+                self._cached_bytes += len(name) + _TAG_CACHE_ENTRY_BYTES
         return self._tags[site], self._tags[folder]
 
-    def _parse_tag(self, kind: int, tag: str, content: str, base: str) -> tuple[_ParsedLink, _Dependence]:
-        """Return the link of a tag, and what its target depends on."""
+    def _parse_tag(self, kind: int, tag: str, content: str, base: str) -> tuple[_Record, _Dependence]:
+        """Return the record of a tag, and what its target depends on."""
         href = _href(tag)
         if href[:1] in ("", "#"):
             return _NOT_A_LINK, _Dependence.SITE
@@ -180,33 +193,34 @@ class LinkExtractor:
             attributes = _attributes(tag)
             relations = attributes.get("rel", "").lower().split()
             if "canonical" in relations:
-                return self._parsed(href, base, kind=LinkKind.CANONICAL), depends_on
+                return self._record(href, base, kind=LinkKind.CANONICAL), depends_on
             if "alternate" in relations and attributes.get("hreflang"):
-                return self._parsed(href, base, attributes["hreflang"].lower(), kind=LinkKind.ALTERNATE), depends_on
+                return self._record(href, base, attributes["hreflang"].lower(), kind=LinkKind.ALTERNATE), depends_on
             return _NOT_A_LINK, _Dependence.SITE
         anchor = _anchor(content) or _alternative_text(tag, content)
         nofollow = "nofollow" in tag.lower() and "nofollow" in _attributes(tag).get("rel", "").lower().split()
         navigation = bool(kind & IN_NAVIGATION)
-        return self._parsed(href, base, anchor, nofollow=nofollow, navigation=navigation), depends_on
+        return self._record(href, base, anchor, nofollow=nofollow, navigation=navigation), depends_on
 
-    def _parsed(
+    def _record(
         self, href: str, base: str, anchor: str = "", *, kind: LinkKind = LinkKind.ANCHOR, nofollow: bool = False,
         navigation: bool = False,
-    ) -> _ParsedLink:  # fmt: skip
+    ) -> _Record:  # fmt: skip
         """Return a link, `_NOT_A_LINK` if it leads to something that is not a page of the web, or `_TOO_LONG`."""
         target = _resolve(href, base)
         if len(target) > self._url_bytes_max:
             return _TOO_LONG if target[:4].lower() == "http" else _NOT_A_LINK  # such as an image in the URL
-        key = _key_or_empty(target, self._url_bytes_max)
-        if not key:
+        try:
+            key = url_key(target, self._url_bytes_max)
+        except BadUrl:
             return _NOT_A_LINK
         is_cut = len(anchor) > self._anchor_chars_max
         anchor = anchor[: self._anchor_chars_max] if self._keep_anchors else ""
-        https = target[:6].lower() == "https:"
-        link = Link(target=key, https=https, kind=kind, anchor=anchor, nofollow=nofollow, navigation=navigation)
-        flags = kind << 3 | https << 2 | nofollow << 1 | navigation
-        digest = mmh3.mmh3_x64_128_digest(b"%b\0%d%b" % (key, flags, anchor.encode("utf-8", "replace")))[:8]
-        return _ParsedLink(key, link, digest, digest[0] % LINKS_PER_CHUNK == 0, navigation, is_cut)
+        is_https = target[:6].lower() == "https:"
+        flags = kind << KIND_SHIFT | HTTPS * is_https | NOFOLLOW * nofollow | NAVIGATION * navigation
+        before_anchor = b"%b\0%d" % (key, flags)
+        data = before_anchor + anchor.encode("utf-8", "replace")
+        return _Record(data, len(key), len(before_anchor), flags | IS_CUT * is_cut)
 
 
 class _Dependence(Enum):
@@ -237,26 +251,22 @@ def _site(url: str) -> str:
     return "/".join(_folder(url).split("/", 3)[:3])
 
 
-@lru_cache(maxsize=_URL_CACHE_SIZE)
-def _key_or_empty(url: str, url_bytes_max: int) -> bytes:
+@lru_cache(maxsize=_BASE_CACHE_SIZE)
+def _base(folder: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8], tuple[int, int, bool]]:
+    """Return the arguments of `link_parser.parse` that describe the base of relative references."""
+    keys = _key_or_empty(f"{folder}/"), _key_or_empty(f"{_site(folder)}/")
+    roots = {key.find(b")/") + 2 for key in keys}
+    if len(roots) > 1 or "@" in folder or folder[:4].lower() != "http":  # such as an invalid URL
+        keys = b"", b""
+    folder_key, site_key = (np.frombuffer(key, dtype=np.uint8) for key in keys)
+    return folder_key, site_key, (roots.pop(), len(folder.encode("utf-8", "replace")), folder[:6].lower() == "https:")
+
+
+def _key_or_empty(url: str) -> bytes:
     try:
-        return url_key(url, url_bytes_max)
+        return url_key(url)
     except BadUrl:
         return b""
-
-
-def _cut_into_chunks(links: Sequence[_ParsedLink]) -> Iterator[list[_ParsedLink]]:
-    """Yield the chunks of a page's links. A link occurs in a chunk only once."""
-    chunk: dict[bytes, _ParsedLink] = {}
-    is_complete = navigation = False
-    for link in links:
-        if chunk and (is_complete or link.navigation is not navigation or len(chunk) >= _CHUNK_LINKS_MAX):
-            yield list(chunk.values())
-            chunk = {}
-        chunk[link.hash] = link
-        is_complete, navigation = link.ends_chunk, link.navigation
-    if chunk:
-        yield list(chunk.values())
 
 
 def _href(tag: str) -> str:

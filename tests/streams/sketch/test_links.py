@@ -12,14 +12,20 @@ from state.codecs import link_chunk
 from state.codecs.url_key import url_of
 from state.model import Link, LinkKind
 from streams.page import SuppliedLink
-from streams.sketch.links import LINKS_PER_CHUNK, LinkExtractor, LinkPayload
+from streams.sketch.link_chunker import LINKS_PER_CHUNK
+from streams.sketch.links import LinkExtractor, LinkPayload
 from streams.urls import url_key
+from tests.streams.sketch.plain_links import PlainExtractor
 
 URL = "https://a.org/guide/page.html?q=1"
 
 
 def payload(markup: str, url: str = URL, **options: Any) -> LinkPayload | None:
-    return LinkExtractor(**options).from_html(markup, url, url_key(url))
+    """Return the links of a page, after a check that plain Python extracts the same links."""
+    data, key = markup.encode("utf-8", "replace"), url_key(url)
+    result = LinkExtractor(**options).from_html(data, url, key)
+    assert result == PlainExtractor(**options).from_html(data, url, key)
+    return result
 
 
 def decoded(payload: LinkPayload | None) -> list[Link]:
@@ -140,10 +146,10 @@ def test_kinds_and_flags() -> None:
 def test_redirects_of_a_page_are_links() -> None:
     markup = "<script>window.location.replace('../new/')</script>"
     key, extractor = url_key(URL), LinkExtractor()
-    (script,) = decoded(extractor.from_html(markup, URL, key, is_short=True))
+    (script,) = decoded(extractor.from_html(markup.encode(), URL, key, is_short=True))
     assert (script.kind, script.target) == (LinkKind.SCRIPT, b"org,a)/new/")
-    assert extractor.from_html(markup, URL, key) is None  # it shows a text
-    (refresh,) = decoded(extractor.from_html("", URL, key, "https://b.org/x"))
+    assert extractor.from_html(markup.encode(), URL, key) is None  # it shows a text
+    (refresh,) = decoded(extractor.from_html(b"", URL, key, "https://b.org/x"))
     assert (refresh.kind, refresh.target, refresh.https) == (LinkKind.REFRESH, b"org,b)/x", True)
 
 
@@ -188,8 +194,7 @@ def generated_page(chance: random.Random, site: int) -> tuple[str, str]:
 
 
 def test_a_cache_never_changes_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.sketch.links._TAG_CACHE_SIZE", 300)
-    monkeypatch.setattr("streams.sketch.links._CHUNK_CACHE_BYTES", 2_000)
+    monkeypatch.setattr("streams.sketch.links._TAG_CACHE_BYTES", 20_000)
     chance = random.Random(7)
     pages = [generated_page(chance, i % 3) for i in range(200)]
     alone = [payload(markup, url) for markup, url in pages]
@@ -198,7 +203,7 @@ def test_a_cache_never_changes_the_result(monkeypatch: pytest.MonkeyPatch) -> No
         order = chance.sample(range(len(pages)), len(pages))
         for i in order:
             markup, url = pages[i]
-            assert shared.from_html(markup, url, url_key(url)) == alone[i]
+            assert shared.from_html(markup.encode(), url, url_key(url)) == alone[i]
 
 
 def test_pages_share_the_chunks_of_their_navigation() -> None:
@@ -245,12 +250,15 @@ def test_hostile_pages_take_little_time(unit: str) -> None:
     assert time.process_time() - started < 4
 
 
-def test_the_caches_of_hostile_pages_are_small() -> None:
+def test_the_caches_of_hostile_pages_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     extractor = LinkExtractor()
     for i in range(50):
         url = f"https://a.org/{i}/"
-        extractor.from_html(f"<a href={i} title='{'x' * 100_000}'>", url, url_key(url))
-        extractor.from_html("", f"https://a.org/{i}/x", url_key(url))
+        extractor.from_html(f"<a href={i} title='{'x' * 100_000}'>".encode(), url, url_key(url))
+        extractor.from_html(b"<a href=%2e>", f"https://a.org/{i}/x", url_key(url))
     cached = [markup for caches in extractor._tags.values() for tags in caches for markup in tags]
-    assert not cached
-    assert extractor._cached_tags >= 50  # folders without links count
+    assert set(cached) == {b"<a href=%2e>"}
+    assert extractor._cached_bytes > 50 * 400  # the caches themselves count
+    monkeypatch.setattr("streams.sketch.links._TAG_CACHE_BYTES", 10_000)
+    extractor.from_html(b"<a href=%2e>", URL, url_key(URL))
+    assert not extractor._tags
