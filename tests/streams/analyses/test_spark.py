@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from streams import settings
+from streams.analyses import replicas
 from streams.analyses.avoid.check_avoid import check_avoid
 from streams.analyses.avoid.compute_avoid import compute_avoid
 from streams.analyses.collections.compute_collections import compute as compute_collections
@@ -131,6 +132,19 @@ def test_collections_and_the_avoid_list(engines, rule):
     result, entries, checked = results[0]
     assert len(result.collections) == 6
     assert sum(not entry.keep for entry in entries) == len(checked) == 3
+
+
+@pytest.mark.parametrize("method", list(replicas.METHODS))
+def test_replicas(engines, method):
+    results = []
+    for engine in engines:
+        create_pages(engine, 1)
+        counters: Counter[str] = Counter()
+        results.append((replicas.compute(engine, settings.load().analyses, method, counters), counters))
+    assert results[0] == results[1]
+    if method == "names":
+        (replica,) = results[0][0]
+        assert (replica.a, replica.b) == ("https://a.example/", "https://b.example/")
 
 
 def test_a_table_can_replace_one_that_its_query_reads(engines):
