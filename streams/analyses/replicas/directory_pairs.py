@@ -55,7 +55,8 @@ def create_directory_pairs(engine: SqlEngine, neighbours_max: int, pages: str = 
         "namesakes",
         f"""
         SELECT p.cluster, p.name, p.directory,
-               row_number() OVER (PARTITION BY p.cluster, p.name ORDER BY p.directory, p.page) AS position
+               row_number() OVER (PARTITION BY p.cluster, p.name ORDER BY p.directory, p.page) AS position,
+               count(*) OVER (PARTITION BY p.cluster, p.name) AS size
         FROM tree_pages AS p
         JOIN (
             SELECT cluster, name FROM tree_pages WHERE {pages} GROUP BY cluster, name HAVING count(*) > 1
@@ -72,6 +73,7 @@ def create_directory_pairs(engine: SqlEngine, neighbours_max: int, pages: str = 
         FROM (
             SELECT namesakes.cluster, namesakes.name, directory, position + step AS next_position
             FROM namesakes CROSS JOIN steps
+            WHERE position + step <= size
         ) AS a
         JOIN namesakes AS b ON b.cluster = a.cluster AND b.name = a.name AND b.position = a.next_position
         WHERE b.directory <> a.directory
