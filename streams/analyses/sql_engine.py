@@ -10,6 +10,7 @@ import glob
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Protocol, Self
 
 import pyarrow as pa
@@ -96,5 +97,7 @@ class DuckDb:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._resources.__exit__(error_type, error, traceback)  # translates errors of DuckDB

@@ -125,7 +125,8 @@ def writing(folder: Path) -> Iterator[tuple[Workspace, Manifest | None]]:
     Remove the new files of an interrupted export. Raise InputError if another export is writing to the folder, or if
     it contains other files.
     """
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _LOCK_FILE).exists():
+    is_data_set = any((folder / name).exists() for name in (MANIFEST_FILE, _LOCK_FILE))
+    if folder.is_dir() and any(folder.iterdir()) and not is_data_set:
         raise InputError(f"{folder} contains files that are not an export", "name a new or empty folder")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK_FILE).open("w") as lock:

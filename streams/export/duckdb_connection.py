@@ -10,6 +10,8 @@ from pathlib import Path
 import duckdb
 import msgspec
 
+from streams.errors import StateError
+
 
 class SqlLimits(msgspec.Struct, frozen=True):
     """The memory and the threads of DuckDB."""
@@ -20,7 +22,26 @@ class SqlLimits(msgspec.Struct, frozen=True):
 
 @contextmanager
 def connect(limits: SqlLimits, temporary_folder: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an empty database, which is deleted when the block ends."""
+    """Open an empty database, which is deleted when the block ends.
+
+    Raise StateError if a statement in the block needs too much memory, or if files cannot be read or written.
+    """
+    try:
+        with _connect(limits, temporary_folder) as connection:
+            yield connection
+    except duckdb.OutOfMemoryException as error:
+        hint = "raise analyses.memory_mib, or free space on the disk of the temporary tables"
+        raise StateError(f"the SQL engine needs more memory than its {limits.memory_mib} MiB", hint) from error
+    except duckdb.IOException as error:
+        reason = str(error).partition("\n")[0]
+        hint = (
+            "check that the disk has space; if a file of the data set is damaged, delete its folder and export again"
+        )
+        raise StateError(f"the SQL engine cannot read or write a file: {reason}", hint) from error
+
+
+@contextmanager
+def _connect(limits: SqlLimits, temporary_folder: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
     with tempfile.TemporaryDirectory(prefix="lostfound-sql-", dir=temporary_folder) as name:
         folder = Path(name)
         # Tables in a file are compressed, and can be evicted from memory.

@@ -8,8 +8,8 @@
     FOLDER/hosts/part-...                          the number of captures per host and sweep
 
 SWEEP is the number of a sweep in eight digits, PARTITION that of a Kafka partition in five digits, or 00000. Files of
-different partitions contain different rows, with two exceptions. Each partition has its own share of the captures of a
-host. Two partitions may have the same links of a page whose URL has several spellings.
+different partitions contain different rows, with two exceptions: a host's captures are
+counted per partition, and two partitions can have the same links of a page if its URL has several spellings.
 
 URLs, hosts, paths and documents are identified by hashes of 64 bits, so that joins compare integers:
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench import engine, exact, links, recovery, recrawl
+from bench import engine, exact, export, links, recovery, recrawl
 from bench.generator import Shape
 from bench.measure import in_child
 from state.scheme import Scheme
@@ -51,6 +51,12 @@ def test_the_engine_is_measured_over_sweeps() -> None:
     assert first["new"] > 100
     assert (second["new"], second["unchanged"]) == (0, 200)
     assert figures["near"] > 0
+
+
+def test_the_export_is_measured_per_table() -> None:
+    figures = export.measure(captures=2_000)
+    assert figures["rows"] == {"captures": 2_000, "links": 30_000, "hosts": 4, "documents": 1_000, "clusters": 1_000}
+    assert all(seconds > 0 for seconds in figures["cpu_seconds"].values())
 
 
 def test_links_are_measured_on_pages_and_on_files() -> None:
