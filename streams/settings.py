@@ -137,7 +137,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default_sweep: str
     default_format: Literal["", "scrapy-cluster", "scrapy-cluster-base64", "ache"]
     answer_seconds_max: Seconds
-    results: list[Literal["near-duplicates", "clusters", "moves"]]
+    results: list[Literal["near-duplicates", "clusters", "moves", "analyses"]]
     moves_max: Count
     snapshot_folder: Annotated[str, Meta(pattern=r"^(/.*)?$")]
     export_folder: Annotated[str, Meta(pattern=r"^(/.*)?$")]

@@ -120,7 +120,7 @@ async def _run(settings: Settings, broker: Broker, options: WorkerOptions, count
             collection = Collection(runner, app, lag)
             server = Server(collection)
             await server.start(sockets)
-            publishes_moves = Topic.MOVES.value in kafka.results
+            publishes_moves = bool({Topic.MOVES.value, Topic.ANALYSES.value} & set(kafka.results))
             coroutines = [
                 stop.wait(),
                 app.wait_for_stopped(),

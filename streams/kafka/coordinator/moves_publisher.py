@@ -20,6 +20,7 @@ from state.model import Sweep
 from state.view import View
 from streams.find import Finder, possibly_missing_urls
 from streams.kafka.collection.collection import Collection
+from streams.kafka.coordinator.analyses_publisher import publish_analyses
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.result_messages import Move, Result
 from streams.kafka.wire.sweep_log import Event, SweepLog
@@ -54,6 +55,17 @@ async def publish_moves(collection: Collection) -> None:
 
 
 async def _publish(collection: Collection, sweep: Sweep) -> None:
+    """Publish moves and analyses, and record in the sweep log that this is done, unless partition 0 has moved."""
+    results = collection.runner.settings.kafka.results
+    if Topic.MOVES.value in results and not await _publish_moves(collection, sweep):
+        return
+    if Topic.ANALYSES.value in results and not await publish_analyses(collection, sweep):
+        return
+    await _mark_published(collection.runner.sweep_log, sweep)
+
+
+async def _publish_moves(collection: Collection, sweep: Sweep) -> bool:
+    """Publish the moves of a sweep. Return whether this worker still owns partition 0."""
     runner, settings = collection.runner, collection.runner.settings
     remaining = moves_max = settings.kafka.moves_max
     # Queries wait for other workers, so they run in a thread.
@@ -61,7 +73,7 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
     moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one extra move shows that there are too many
     while batch := await asyncio.to_thread(lambda: list(islice(moves, MOVES_PER_BATCH))):
         if 0 not in runner.partitions.active_numbers:
-            return
+            return False
         if len(batch) > remaining:
             runner.metrics.add_counts({"moves_truncated": 1})
             log.warning("a sweep has more moves than kafka.moves_max", sweep=sweep.name, moves_max=moves_max)
@@ -73,8 +85,8 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
         )
         runner.metrics.results.labels(Topic.MOVES.value).inc(len(batch))
         remaining -= len(batch)
-    await _mark_published(runner.sweep_log, sweep)
     log.info("moves published", sweep=sweep.name, moves=moves_max - remaining)
+    return True
 
 
 async def _mark_published(sweep_log: SweepLog, sweep: Sweep) -> None:

@@ -9,17 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Protocol
 
+from state.rows import RowReader
 from state.view import View
 from streams.export import data_set
 from streams.export.data_set import Manifest, Part
 from streams.export.run_export import ExportedTable, previous_manifest, select_sweeps, sorted_parts, summarise
 from streams.kafka.rows.export_request import STEPS, ExportRequest
-from streams.kafka.rows.worker_client import WorkerClient
+
+
+class Exporter(Protocol):
+    """Reads and exports a collection, usually through a worker."""
+
+    def store(self) -> RowReader:
+        """Return the rows of the collection."""
+
+    def export(self, request: ExportRequest) -> list[Part]:
+        """Let the workers perform a step of an export, and return the parts that they wrote."""
 
 
 def export_collection(
-    client: WorkerClient,
+    client: Exporter,
     folder: Path,
     *,
     sweep_names: Collection[str] = (),

@@ -49,10 +49,11 @@ class Topic(StrEnum):
     NEAR_DUPLICATES = "near-duplicates"
     CLUSTERS = "clusters"
     MOVES = "moves"
+    ANALYSES = "analyses"
 
 
 # Topics that other systems read. Workers write only to those that the setting `kafka.results` lists.
-RESULT_TOPICS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
+RESULT_TOPICS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES, Topic.ANALYSES})
 
 
 class Retraction(msgspec.Struct, frozen=True):

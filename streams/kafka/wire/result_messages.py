@@ -4,6 +4,9 @@ topic            key        written by                      when
 near-duplicates  URL        verify, admit                   a page resembles a stored page
 clusters         document   join, retractions               a document joins a cluster, leaves it, or is forgotten
 moves            URL        the owner of partition 0        a sweep is committed
+analyses         see below  the owner of partition 0        a sweep is committed
+
+The key of an analysis' result consists of the analysis, the number of the result and the sweep.
 """
 
 from __future__ import annotations
@@ -63,10 +66,21 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     candidates: list[Candidate]
 
 
+class AnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One result of an analysis of a committed sweep."""
+
+    sweep: str
+    analysis: str  # the command that prints such results
+    method: str
+    number: int  # from 0, in the order of the command's output
+    results: int  # how many results the analysis has
+    result: msgspec.Raw  # the JSON object that the command prints
+
+
 class Result(msgspec.Struct, frozen=True):
     """A message for a result topic."""
 
     topic: Topic
     partition: int
     key: bytes
-    value: NearDuplicate | ClusterChange | Move
+    value: NearDuplicate | ClusterChange | Move | AnalysisResult

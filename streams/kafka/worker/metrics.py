@@ -30,6 +30,7 @@ COUNTERS = {
     "late_messages": "messages dropped because their sender had lost its partition",
     "moves_truncated": "sweeps with more moves than kafka.moves_max",
     "moves_failed": "sweeps whose moves could not be computed",
+    "analyses_failed": "sweeps whose analyses could not be computed",
     "bucket_postings_dropped": "postings not stored because their bucket was full",
     "candidates_dropped": "candidates not verified because their document had too many candidates",
 }
