@@ -220,6 +220,7 @@ class PartitionExport:
                 key, value = block.row(invalid)
                 link_list.decode_key(key)
                 link_list.decode(value)
+                raise AssertionError("the two decoders disagree about a list of links")
             yield pa.RecordBatch.from_arrays([pa.array(column[:count]) for column in pairs], schema=_PAIRS)
 
     def _link_pieces(self, connection: duckdb.DuckDBPyConnection) -> Iterator[Piece]:
@@ -296,14 +297,14 @@ def _create_roots(connection: duckdb.DuckDBPyConnection, parents: Collection[Pat
     """
     connection.execute(f"CREATE OR REPLACE TABLE roots AS SELECT * FROM {_read_files(parents)}")
     for _ in range(_POINTER_STEPS_MAX):
-        query = "SELECT 1 FROM roots SEMI JOIN roots AS r ON roots.cluster = r.document LIMIT 1"
+        query = "SELECT 1 FROM roots SEMI JOIN roots AS next ON roots.cluster = next.document LIMIT 1"
         if not connection.execute(query).fetchall():
             return
         connection.execute(
             """
             CREATE OR REPLACE TABLE roots AS
-            SELECT roots.document, coalesce(r.cluster, roots.cluster) AS cluster
-            FROM roots LEFT JOIN roots AS r ON roots.cluster = r.document
+            SELECT roots.document, coalesce(next.cluster, roots.cluster) AS cluster
+            FROM roots LEFT JOIN roots AS next ON roots.cluster = next.document
             """
         )
 

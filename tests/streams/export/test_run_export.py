@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from state import sweeps
@@ -17,8 +19,9 @@ from streams.analyses.sql_engine import DuckDb
 from streams.errors import InputError, NotFound
 from streams.export import data_set, partition_export
 from streams.export.data_set import read_manifest
-from streams.export.duckdb_connection import SqlLimits
+from streams.export.duckdb_connection import SqlLimits, connect
 from streams.export.run_export import ExportedTable, export_state
+from streams.export.schema import CLUSTERS
 from streams.urls import url_key
 from tests.samples import begin_cancel, take
 from tests.streams.export.expected_rows import expected_rows, exported_rows, site
@@ -141,6 +144,19 @@ def test_many_sweeps_are_written_in_several_passes(
     monkeypatch.setattr(partition_export, "_RESULT_ROWS_PER_BATCH", 3)
     export(ingested, tmp_path / "export")
     assert exported_rows(tmp_path / "export") == expected_rows(ingested)
+
+
+def test_roots_are_found_through_long_chains_and_despite_cycles(tmp_path: Path) -> None:
+    parents = {document: document - 1 for document in range(-40, 60) if document != -40} | {100: 101, 101: 100}
+    table = pa.table({"document": list(parents), "cluster": list(parents.values())}, CLUSTERS)
+    pq.write_table(table, tmp_path / "parents.parquet")
+    with connect(LIMITS) as connection:
+        partition_export._create_roots(connection, [tmp_path / "parents.parquet"])
+        roots = dict(connection.execute("SELECT * FROM roots").fetchall())
+    assert {document: root for document, root in roots.items() if document < 100} == dict.fromkeys(
+        range(-39, 60), -40
+    )
+    assert {roots[100], roots[101]} <= {100, 101}
 
 
 class _Stopped(Exception):
