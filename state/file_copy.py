@@ -32,14 +32,14 @@ def copy(source: Path, target: Path) -> None:
     with ExitStack() as stack:
         files: dict[str, BinaryIO | None] = {}
         for _ in range(_ROUNDS_MAX):
-            manifest, manifest_bytes = _manifest_and_length(source)
+            manifest, manifest_length = _manifest_and_length(source)
             _add_new_files(source, target, files, stack)
-            if _manifest_and_length(source) == (manifest, manifest_bytes):
+            if _manifest_and_length(source) == (manifest, manifest_length):
                 break
         else:
             raise FileNotFoundError(f"the writer has replaced files in {source} during each of {_ROUNDS_MAX} rounds")
         with (source / manifest).open("rb") as file:
-            (target / manifest).write_bytes(file.read(manifest_bytes))
+            (target / manifest).write_bytes(file.read(manifest_length))
         for name, open_file in files.items():
             if open_file:
                 with (target / name).open("wb") as target_file:
