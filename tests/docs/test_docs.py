@@ -30,6 +30,7 @@ from streams.cli.app import cli
 from streams.cli.exit_codes import Exit
 from streams.engine.dead_letters import DeadLetterLine
 from streams.engine.ingest import Summary
+from streams.export.run_export import ExportedTable
 from streams.find.answer import Answer, Candidate, Evidence
 from streams.forgetting import RemovalTotals
 from streams.kafka.publish import Published
@@ -212,6 +213,7 @@ DOCUMENTED_STRUCTS = [
     RemovalTotals,
     Replica,
     Published,
+    ExportedTable,
     Mirror,
     MirrorChange,
     Collection,
