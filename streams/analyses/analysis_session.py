@@ -26,9 +26,8 @@ from streams.settings import AnalysisSettings, Settings
 
 R = TypeVar("R")
 _MIB = 1 << 20
-_SETTINGS_WITHOUT_EFFECT = frozenset(
-    {"sql_engine", "memory_mib", "threads", "results_mib_max", "at_commit"}
-)  # on results
+# The settings that do not change results.
+_IGNORED_SETTINGS = frozenset({"sql_engine", "memory_mib", "threads", "results_mib_max", "at_commit"})
 
 
 class Analysis(msgspec.Struct, Generic[R], frozen=True):
@@ -43,10 +42,10 @@ class Analysis(msgspec.Struct, Generic[R], frozen=True):
 class Progress(NamedTuple):
     """Functions that are called while a session works."""
 
-    begin: Callable[[str], None] = lambda _: None  # with an activity, such as "computing mirrors"
-    count_rows: Callable[[int], None] = lambda _: (
-        None
-    )  # with the number of rows that were exported since the last call
+    # Called with an activity, such as "computing mirrors", when it begins.
+    begin: Callable[[str], None] = lambda _: None
+    # Called with the number of rows that were exported since the last call.
+    count_rows: Callable[[int], None] = lambda _: None
 
 
 class Session:
@@ -146,6 +145,7 @@ class Source:
         """Return the engine, with the table `pages` as of a sweep."""
         if self._engine is None:
             self._engine = self._open_engine(self)
+            self.find_sweep(sweep.name)  # it may have been cancelled before the state was exported
         if self._sweep_of_pages != sweep.number:
             self.progress.begin("selecting pages")
             create_pages(self._engine, sweep.number, [s.number for s in self.sweeps if s not in self.committed()])
@@ -159,7 +159,10 @@ class Source:
         if reader is None or header is None or header.origin != self._origin(reader, key.sweep):
             return None
         decoder = msgspec.json.Decoder(result_type)
-        return [decoder.decode(line) for line in analyses.lines(reader, key)], header.counters
+        try:
+            return [decoder.decode(line) for line in analyses.lines(reader, key)], header.counters
+        except msgspec.DecodeError:  # an earlier build of this version stored other fields
+            return None
 
     def store_computed(self, store: RowStore) -> list[AnalysisKey]:
         """Store the new results. Return the keys of those that are too large."""
@@ -180,7 +183,7 @@ class Source:
             version("lostfound"),
             meta.read_scheme(reader).id,
             meta.threshold(reader),
-            sorted((name, value) for name, value in values.items() if name not in _SETTINGS_WITHOUT_EFFECT),
+            sorted((name, value) for name, value in values.items() if name not in _IGNORED_SETTINGS),
             [(s.number, s.name, s.captures) for s in self.committed() if s.number <= sweep_number],
         )
         return mmh3.hash_bytes(msgspec.json.encode(facts)).hex()

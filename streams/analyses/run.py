@@ -78,7 +78,6 @@ def open_state(
             until_stored.enter_context(export_cache.lock(folder, wait))
             view.refresh()  # a removal may just have ended
             source.sweeps = view.sweeps()
-            source.find_sweep(sweep_name)
             keep = not _is_removing(view)
             data_folder = resources.enter_context(export_cache.data_set_folder(folder, keep=keep))
             _export(store, data_folder, source)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from state.errors import StateCorrupt
 from state.model import DocumentRow
 from streams.errors import BadUrl
 from streams.find.answer import Candidate, Evidence
@@ -94,7 +95,12 @@ class MirrorCopies:
         decoder = msgspec.json.Decoder(StoredMirror)
         mirrors_by_host: defaultdict[bytes, list[tuple[bytes, StoredMirror]]] = defaultdict(list)
         for line in self._context.view.newest_results(ANALYSIS, METHOD):
-            mirror = decoder.decode(line)
+            try:
+                mirror = decoder.decode(line)
+            except msgspec.DecodeError as error:
+                raise StateCorrupt(
+                    f"not a stored result of mirrors: {error}", "compute it again with `lostfound mirrors`"
+                ) from error
             if mirror.level in _LEVELS:
                 a, b = map(_host_key, mirror.hosts)
                 mirrors_by_host[a].append((b, mirror))

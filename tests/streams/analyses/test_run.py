@@ -20,7 +20,7 @@ from streams.analyses.run import open_export, open_state
 from streams.errors import InputError
 from streams.export.duckdb_connection import SqlLimits
 from streams.export.run_export import export_state
-from streams.forgetting import cancel_sweep
+from streams.forgetting import cancel_sweep, commit_removals
 from tests.samples import page, settings, take
 
 SETTINGS = settings({"analyses": {"memory_mib": 256, "threads": 1}})
@@ -204,3 +204,25 @@ def test_nothing_is_kept_of_an_interrupted_removal(folder: Path, tmp_path: Path)
     assert not (folder / export_cache.CACHE_FOLDER).exists()
     assert analyse(folder, count) == [3, 3]
     assert count.computed == 2
+
+
+def test_results_with_other_fields_are_computed_again(folder: Path) -> None:
+    class Other(msgspec.Struct, frozen=True):
+        name: str
+
+    other = Analysis("page_count", "all", Other, lambda _: [Other("x")])
+    with open_state(folder, SETTINGS) as session:
+        session.results(other)
+    assert analyse(folder, PageCount()) == [3, 3]
+
+
+def test_a_sweep_that_is_cancelled_before_the_export_is_not_analysed(folder: Path, tmp_path: Path) -> None:
+    with Store(folder) as store:
+        ingest(store, tmp_path, "two", 5)
+    with open_state(folder, SETTINGS) as session:
+        with Store(folder) as store:
+            commit_removals(cancel_sweep(store, sweeps.all_sweeps(store)[1]), store.write)
+        with pytest.raises(InputError, match="does not exist"):
+            session.results(PageCount().analysis)
+    with Store(folder, writable=False) as store:
+        assert list(store.scan(Family.ANALYSES)) == []

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from state.errors import StateCorrupt
 from streams.find import Answer
 from tests.samples import words
 from tests.streams.find.conftest import MemoryView, finder_of
@@ -129,3 +130,10 @@ def test_hosts_with_invalid_names_are_ignored() -> None:
     mirror = {"hosts": ["a b", "www.a.example"], "level": "1", "tests": 8, "same": 8, "similar": 0}
     view.results["mirrors"] = [msgspec.json.encode(mirror)]
     assert finder_of(view).find(OLD).status == "gone"
+
+
+def test_results_that_cannot_be_decoded_are_reported() -> None:
+    view = MemoryView().add(site(A, *PATHS)).add(ALL_BUT_OLD)
+    view.results["mirrors"] = [b"{}"]
+    with pytest.raises(StateCorrupt, match="not a stored result of mirrors"):
+        finder_of(view).find(OLD)
