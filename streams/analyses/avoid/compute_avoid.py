@@ -88,6 +88,41 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
 
     A page below several roots belongs to the collection in which it has a copy. Among these, the longest root wins.
     """
+    _create_copies(engine, keepers, roots)
+    engine.create(
+        "rooted_pages",
+        """
+        SELECT p.page, p.path, p.url_key, s.collection, length(s.root) AS root_length,
+               CASE WHEN k.page IS NULL AND (o.lowest <> s.collection OR o.highest <> s.collection)
+                    THEN 1 ELSE 0 END AS is_copy,
+               CASE WHEN k.page IS NULL AND c.cluster IS NOT NULL THEN 1 ELSE 0 END AS is_kept_copy
+        FROM pages AS p
+        JOIN skippable AS s ON s.host = p.host AND substring(p.url_key, 1, length(s.root)) = s.root
+        LEFT JOIN class_clusters AS o ON o.class = s.class AND o.cluster = coalesce(p.cluster, p.document)
+        LEFT JOIN keeper_clusters AS c ON c.collection = s.collection AND c.cluster = coalesce(p.cluster, p.document)
+        LEFT JOIN kept_pages AS k ON k.page = p.page
+        WHERE p.document IS NOT NULL
+        """,
+    )
+    engine.create(
+        "labelled_pages",
+        """
+        SELECT page, path, url_key, collection, top_length, is_copy, is_kept_copy FROM (
+            SELECT page, path, url_key, collection, is_copy, is_kept_copy,
+                   min(root_length) OVER (PARTITION BY page) AS top_length,
+                   row_number() OVER (
+                       PARTITION BY page ORDER BY is_kept_copy DESC, is_copy DESC, root_length DESC, collection
+                   ) AS position
+            FROM rooted_pages
+        ) AS ordered
+        WHERE position = 1
+        """,
+    )
+    engine.drop("skippable", "keeper_clusters", "class_clusters", "kept_collections", "kept_pages", "rooted_pages")
+
+
+def _create_copies(engine: SqlEngine, keepers: dict[int, int], roots: dict[int, Root]) -> None:
+    """Create `skippable` (the collections), and tables with their copies and with the pages that are kept."""
     skipped = sorted(keepers)
     columns = {
         "collection": pa.array(skipped, pa.int64()),
@@ -121,36 +156,6 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
         FROM collection_members AS m JOIN kept_collections AS k ON k.collection = m.collection
         """,
     )
-    engine.create(
-        "rooted_pages",
-        """
-        SELECT p.page, p.path, p.url_key, s.collection, length(s.root) AS root_length,
-               CASE WHEN k.page IS NULL AND (o.lowest <> s.collection OR o.highest <> s.collection)
-                    THEN 1 ELSE 0 END AS is_copy,
-               CASE WHEN k.page IS NULL AND c.cluster IS NOT NULL THEN 1 ELSE 0 END AS is_kept_copy
-        FROM pages AS p
-        JOIN skippable AS s ON s.host = p.host AND substring(p.url_key, 1, length(s.root)) = s.root
-        LEFT JOIN class_clusters AS o ON o.class = s.class AND o.cluster = coalesce(p.cluster, p.document)
-        LEFT JOIN keeper_clusters AS c ON c.collection = s.collection AND c.cluster = coalesce(p.cluster, p.document)
-        LEFT JOIN kept_pages AS k ON k.page = p.page
-        WHERE p.document IS NOT NULL
-        """,
-    )
-    engine.create(
-        "labelled_pages",
-        """
-        SELECT page, path, url_key, collection, top_length, is_copy, is_kept_copy FROM (
-            SELECT page, path, url_key, collection, is_copy, is_kept_copy,
-                   min(root_length) OVER (PARTITION BY page) AS top_length,
-                   row_number() OVER (
-                       PARTITION BY page ORDER BY is_kept_copy DESC, is_copy DESC, root_length DESC, collection
-                   ) AS position
-            FROM rooted_pages
-        ) AS ordered
-        WHERE position = 1
-        """,
-    )
-    engine.drop("skippable", "keeper_clusters", "class_clusters", "kept_collections", "kept_pages", "rooted_pages")
 
 
 def _read_directories(engine: SqlEngine) -> dict[str, _Directory]:
