@@ -20,14 +20,13 @@ from typing import NamedTuple
 LEVELS = ("1", "2", "3", "4", "5", "mismatch", "untested")
 TESTS_MIN = 5
 DEVIATIONS_MAX = 0.01  # of the tests at levels 1 and 2, and of the failures of a complete copy
-SIMILAR_SHARE_MIN = 0.8  # of the pages of a complete copy
-PART_SHARE_MIN = 0.5  # of the pages of a partial copy
+DIFFERENT_SHARE_MAX = 0.2  # of the pages of a complete copy
+PART_SHARE_MIN = 0.5  # similar pages of any copy
 PART_PAGES_MIN = 3  # similar pages, if no page deviates
 RELATED_TESTS_MIN = 10
 LENGTH_CORRELATION_MIN = 0.8
 LENGTH_DEVIATIONS_MIN = 3.3  # standard errors by which the correlation must exceed 0, after Fisher's transformation
-LENGTH_CORRELATION_ALONE_MIN = 0.9  # these two apply if the pages have no links to compare
-LENGTH_DEVIATIONS_ALONE_MIN = 5.0
+LENGTH_DEVIATIONS_ALONE_MIN = 5.0  # if the pages have no links to compare
 LINK_RESEMBLANCE_MIN = 0.5
 LINKS_MIN = 10  # fewer links are not evidence
 RELATED_COVER_MIN = 0.25  # common paths of a translation, as a share of the smaller host's pages
@@ -92,13 +91,13 @@ def level_of(counts: Counts) -> str:
     if counts.tests < TESTS_MIN:
         return "untested"
     similar = counts.same + counts.similar_text
-    if counts.is_complete and similar >= max(SIMILAR_SHARE_MIN * counts.common, TESTS_MIN):
+    is_similar = similar >= max(PART_SHARE_MIN * counts.common, TESTS_MIN)
+    if is_similar and counts.is_complete and counts.different <= DIFFERENT_SHARE_MAX * counts.common:
         tolerance = DEVIATIONS_MAX * counts.common
         if counts.common - counts.same_bytes <= tolerance:
             return "1"
         return "2" if counts.common - counts.same <= tolerance else "3"
-    pages_min = PART_PAGES_MIN if similar == counts.common else TESTS_MIN
-    if similar >= max(PART_SHARE_MIN * counts.common, pages_min):
+    if is_similar or (similar == counts.common and similar >= PART_PAGES_MIN):
         return "4"
     return "5" if is_related(counts) else "mismatch"
 
@@ -114,10 +113,11 @@ def is_related(counts: Counts) -> bool:
     deviations = math.atanh(min(max(correlation, -MAX_CORRELATION), MAX_CORRELATION)) * math.sqrt(
         counts.differing - 3
     )
+    if correlation < LENGTH_CORRELATION_MIN:
+        return False
     if counts.links < LINKS_MIN:
-        return correlation >= LENGTH_CORRELATION_ALONE_MIN and deviations >= LENGTH_DEVIATIONS_ALONE_MIN
-    has_same_links = (counts.link_resemblance or 0.0) >= LINK_RESEMBLANCE_MIN
-    return has_same_links and correlation >= LENGTH_CORRELATION_MIN and deviations >= LENGTH_DEVIATIONS_MIN
+        return deviations >= LENGTH_DEVIATIONS_ALONE_MIN
+    return (counts.link_resemblance or 0.0) >= LINK_RESEMBLANCE_MIN and deviations >= LENGTH_DEVIATIONS_MIN
 
 
 def error_bound(counts: Counts, level: str) -> float | None:
