@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.replicas import mirror_scale
 from bench.replicas.mirror_truth import Pages, Truth, replicate
 from bench.replicas.mirrors import MISSING, create_data_set, drop_captures, measure
 from streams import settings
@@ -50,3 +51,9 @@ def test_small_mirrors_are_found(truth, data_set, tmp_path, missing):
     assert scores["samples"].recall >= 0.9
     assert scores["samples"].exact >= (0.7 if missing[1] else 0.9)
     assert scores["samples"].connected_copies == 30
+
+
+def test_generated_hosts(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["mirror_scale", "--hosts", "600"])
+    mirror_scale.main()
+    assert "600 hosts, 17," in capsys.readouterr().out
