@@ -8,10 +8,13 @@ parent. Of each subdirectory, up to `paths_max` paths that occur below both dire
               many paths of the other groups are missing
     bad       otherwise
 
-Two directories are replicas if AGREEMENT_MIN of the compared documents resemble each other, weighted by the number of
-common paths, and if good groups contain COVERAGE_MIN of the pages of both directories, not counting unknown groups.
-COMMON_MIN of the pages of both directories must be common. Copies may have fewer common pages, because pages can be
-missing from a crawl: COPIES_COMMON_MIN is enough if half of the documents are nearly the same.
+Two directories are replicas if all of these hold:
+
+- AGREEMENT_MIN of the compared documents resemble each other, weighted by the number of common paths.
+- Good groups contain COVERAGE_MIN of the pages of both directories, not counting unknown groups.
+- COMMON_MIN of the pages of both directories resemble the page at the same path. COPIES_COMMON_MIN is enough for
+  copies, whose documents are nearly the same: pages can be missing from a crawl.
+- Pages of at least EVIDENCE_MIN clusters resemble each other.
 """
 
 from __future__ import annotations
@@ -26,11 +29,11 @@ AGREEMENT_MIN = 0.8
 COVERAGE_MIN = 0.8
 COMMON_MIN = 0.75
 COPIES_COMMON_MIN = 0.3  # if half of the pages are missing from each directory, .5 of the others are common
+COPIES_MARGIN = 1  # pages below COPIES_COMMON_MIN, because the share varies by chance in small directories
 COPIES_RESEMBLANCE_MIN = 0.9
-COPIES_MIN = 0.8  # share of the compared documents with COPIES_RESEMBLANCE_MIN
+COPIES_MIN = 0.8  # share of the compared documents of copies that have COPIES_RESEMBLANCE_MIN
 MISSING_MIN = 0.01  # smallest probability with which a whole group is missing by chance
 EVIDENCE_MIN = 3  # different clusters of documents that resemble each other
-
 
 # The paths with a page below both directories of a pair. A path does not count if one of its pages has a text that
 # is repeated on its host, such as a soft 404, and the other page is not in the same cluster.
@@ -203,9 +206,9 @@ def _create_verdicts(engine: SqlEngine) -> None:
         SELECT f.pair, f.a, f.b, v.pages_a, v.pages_b, v.common,
                CASE WHEN v.agreed >= {AGREEMENT_MIN} * v.weight AND v.weight > 0
                      AND v.good_a >= {COVERAGE_MIN} * v.known_a AND v.good_b >= {COVERAGE_MIN} * v.known_b
-                     AND v.agreed >= greatest(v.pages_a, v.pages_b)
-                                     * CASE WHEN v.copies >= {COPIES_MIN} * v.weight THEN {COPIES_COMMON_MIN}
-                                            ELSE {COMMON_MIN} END
+                     AND v.agreed >= CASE WHEN v.copies >= {COPIES_MIN} * v.weight
+                                          THEN {COPIES_COMMON_MIN} * greatest(v.pages_a, v.pages_b) - {COPIES_MARGIN}
+                                          ELSE {COMMON_MIN} * greatest(v.pages_a, v.pages_b) END
                      AND e.clusters >= {EVIDENCE_MIN}
                     THEN 1 ELSE 0 END AS replica
         FROM (

@@ -229,3 +229,14 @@ def test_the_published_method_needs_index_pages(tmp_path: Path) -> None:
     assert prefixes(replicas(tmp_path / "with", pages(True), method="zhang")) == [pair]
     assert prefixes(replicas(tmp_path / "without", pages(False), method="zhang")) == []
     assert prefixes(replicas(tmp_path / "ours", pages(False))) == [pair]
+
+
+def test_a_small_tree_is_found_if_three_common_pages_remain(tmp_path: Path) -> None:
+    pages = [
+        *(page(f"https://a.example/x/{number}.html", prose(number)) for number in (0, 1, 2, 3, 4)),
+        *(page(f"https://b.example/y/{number}.html", prose(number)) for number in (2, 3, 4, *range(5, 14))),
+        *own_pages("https://a.example/"),
+        *own_pages("https://b.example/"),
+    ]
+    (replica,) = replicas(tmp_path, pages)
+    assert (replica.pages, replica.common) == ((5, 12), 3)
