@@ -196,9 +196,7 @@ class Finder:
     def _mirror_copy(self, result: SearchResult) -> MirrorCopy | None:
         """Return the copy of a dead page on a mirror; None if the old URL redirects there, which is a move."""
         copy = self._mirror_copies.find(result.dead)
-        is_redirect = (
-            copy is not None and result.redirect is not None and result.redirect.history.key == copy.history.key
-        )
+        is_redirect = copy is not None and result.redirect is not None and result.redirect.history.key in copy.keys
         return None if is_redirect else copy
 
     def _apply_rules(self, url: str, result: SearchResult, rules: Rules) -> SearchResult:
@@ -218,7 +216,7 @@ class Finder:
         result = msgspec.structs.replace(self._apply_rules(case.page_url, case.result, NO_RULES), redirect=None)
         best = result.trace.ranked[0]
         copy = self._mirror_copy(result)
-        if copy is not None and copy.history.key == best.history.key:
+        if copy is not None and best.history.key in copy.keys:
             return None
         (candidate,) = build_candidates(result, 1)
         is_doubtful = best.traits.is_copied or scoring.is_path_the_only_evidence(best.traits)

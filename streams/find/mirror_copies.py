@@ -50,6 +50,7 @@ class MirrorCopy(NamedTuple):
     history: UrlHistory
     mirror: StoredMirror
     comparison: Comparison
+    keys: frozenset[bytes] = frozenset()  # of all copies of the page, on all mirrors
 
     def insert(self, candidates: list[Candidate], *, is_moved: bool) -> tuple[list[Candidate], bool]:
         """Return the candidates with the copy, and whether it is the answer.
@@ -60,7 +61,7 @@ class MirrorCopy(NamedTuple):
         ranked = next((c for c in candidates if url_key(c.url) == self.history.key), None)
         copy = self._candidate(ranked.evidence if ranked is not None else [])
         others = [candidate for candidate in candidates if candidate is not ranked]
-        if is_moved and candidates[0] is not ranked:
+        if is_moved and url_key(candidates[0].url) not in self.keys:
             confidence = min(copy.confidence, round(1 - others[0].confidence, 4))
             copy = msgspec.structs.replace(copy, confidence=confidence)
             position = max(1, sum(other.confidence > confidence for other in others))
@@ -120,7 +121,10 @@ class MirrorCopies:
             for history, (_, mirror) in zip(histories, mirrors, strict=True)
             if (copy := self._compare(dead, dead.row, history, mirror)) is not None
         ]
-        return max(copies, key=lambda copy: (copy.comparison.resemblance, copy.history.key), default=None)
+        if not copies:
+            return None
+        best = max(copies, key=lambda copy: (copy.comparison.resemblance, copy.history.key))
+        return best._replace(keys=frozenset(copy.history.key for copy in copies))
 
     def _compare(
         self, dead: DeadUrl, old_row: DocumentRow, history: UrlHistory, mirror: StoredMirror

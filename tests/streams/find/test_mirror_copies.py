@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
 
 from state.errors import StateCorrupt
-from streams.find import Answer
+from streams.find import Answer, Candidate
+from streams.find.find_context import DeadUrl, FindContext
+from streams.find.mirror_copies import MirrorCopies
+from streams.settings import load
+from streams.urls import key_url, url_key
 from tests.samples import words
 from tests.streams.find.conftest import MemoryView, finder_of
+
+if TYPE_CHECKING:
+    from state.view import View
 
 A, B = "https://www.a.example", "https://mirror.b.example:8443"
 PATHS = [f"/guide/p{n}.html" for n in range(8)]
@@ -137,3 +145,31 @@ def test_results_that_cannot_be_decoded_are_reported() -> None:
     view.results["mirrors"] = [b"{}"]
     with pytest.raises(StateCorrupt, match="not a stored result of mirrors"):
         finder_of(view).find(OLD)
+
+
+def test_copies_on_several_mirrors_are_copies_whatever_their_rank() -> None:
+    c = "https://third.c.example"
+    view = MemoryView().add(site(A, *PATHS) | site(B, *PATHS) | site(c, *PATHS))
+    view.add(ALL_BUT_OLD | site(B, *PATHS) | site(c, *PATHS))
+    hosts = ["mirror.b.example:8443", "third.c.example", "www.a.example"]
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    view.results["mirrors"] = [
+        msgspec.json.encode({"hosts": [hosts[a], hosts[b]], "level": "1", "tests": 8, "same": 8, "similar": 0})
+        for a, b in pairs
+    ]
+    result = finder_of(view).find(OLD)
+    assert result.status == "copy"
+    assert result.candidates[0].url in {COPY, c + PATHS[3]}
+    copy = MirrorCopies(FindContext(cast("View", view), load())).find(dead_url(view))
+    assert copy is not None
+    assert copy.keys == {url_key(COPY), url_key(c + PATHS[3])}
+    for key in copy.keys:
+        sure = Candidate(url=key_url(key), confidence=0.9, evidence=[])
+        assert copy.insert([sure], is_moved=True)[1]
+    elsewhere = Candidate(url=f"{A}/new", confidence=0.9, evidence=[])
+    assert not copy.insert([elsewhere], is_moved=True)[1]
+
+
+def dead_url(view: MemoryView) -> DeadUrl:
+    context = FindContext(cast("View", view), load())
+    return context.read_dead_url(context.checked_history(url_key(OLD)), 2)
