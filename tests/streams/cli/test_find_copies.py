@@ -20,8 +20,8 @@ def ingest(lostfound: Lostfound, folder: Path, sweep: int, *, without: str = "")
             text = " ".join(words(random.Random(path), 80))
             if host + path != without:
                 lines.append(page(host + path, text, NOW + sweep * DAY, title=path))
-    path = jsonl(folder / f"{sweep}.jsonl", lines)
-    assert lostfound("ingest", path, "--sweep", f"sweep-{sweep}").code == 0
+    file = jsonl(folder / f"{sweep}.jsonl", lines)
+    assert lostfound("ingest", file, "--sweep", f"sweep-{sweep}").code == 0
 
 
 def test_a_missing_page_that_lives_on_a_stored_mirror_is_a_copy(lostfound: Lostfound, tmp_path: Path) -> None:
