@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import uint8, uint64
+from numpy.typing import NDArray
 
 from streams.export.hashes import INDEX_EXTENSIONS, INDEX_NAMES, KEPT_ESCAPES
 from streams.sketch.kernel import jit
@@ -17,14 +18,14 @@ _NO_DIGIT = 255
 _PERCENT, _SLASH, _QUESTION_MARK, _HOST_END, _DOT = (np.uint8(ord(char)) for char in "%/?).")
 
 
-def _digit_values():
+def _digit_values() -> NDArray[np.uint8]:
     values = np.full(256, _NO_DIGIT, dtype=np.uint8)
     for digit in "0123456789abcdefABCDEF":
         values[ord(digit)] = int(digit, 16)
     return values
 
 
-def _padded(names):
+def _padded(names: tuple[bytes, ...]) -> NDArray[np.uint8]:
     """Return names as rows of bytes, each preceded by its length."""
     rows = np.zeros((len(names), 1 + max(map(len, names))), dtype=np.uint8)
     for row, name in zip(rows, names, strict=True):
