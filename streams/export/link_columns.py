@@ -65,7 +65,7 @@ def decode(block: RowBlock, rows: NDArray[np.int64]) -> Chunks:
     hashes = np.empty((2, ends[-1]), np.int64)
     flags, anchors = np.empty(ends[-1], np.uint8), np.empty((2, ends[-1]), np.int64)
     _decode(block.values, block.value_offsets, rows, hashes, flags, anchors)
-    return Chunks(ends, *hashes, flags, *anchors, block.values)
+    return Chunks(ends, hashes[0], hashes[1], flags, anchors[0], anchors[1], block.values)
 
 
 def expand(

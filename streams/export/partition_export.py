@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -192,8 +193,8 @@ class PartitionExport:
 
     def _capture_pieces(self) -> Iterator[Piece]:
         for block in self._blocks(Family.CAPTURES):
-            heads = capture_columns.read_heads(block)
-            yield Piece(*heads, lambda rows, block=block: [capture_columns.decode(block, rows)])
+            sweeps, checksums = capture_columns.read_heads(block)
+            yield Piece(sweeps, checksums, partial(_decode_captures, block))
 
     def _create_lists(self, connection: duckdb.DuckDBPyConnection, captures: Collection[Path]) -> None:
         """Create the table `lists`: a row per list of links and chunk, with the first sweep that names the list."""
@@ -230,9 +231,7 @@ class PartitionExport:
             yield Piece(
                 match.columns[3].astype(np.int32),
                 _mix(*match.columns[:3]),
-                lambda rows, match=match, distinct_rows=distinct_rows, indexes=indexes: _expand(
-                    match, distinct_rows, indexes, rows
-                ),
+                partial(_expand, match, distinct_rows, indexes),
             )
 
     def _chunk_blocks(self) -> Iterator[KeyedBlock]:
@@ -251,7 +250,7 @@ class PartitionExport:
             yield Piece(
                 match.columns[1].astype(np.int32),
                 checksums,
-                lambda rows, match=match: [document_columns.decode(match.block, match.rows[rows])],
+                partial(_decode_documents, match),
             )
 
 
@@ -263,6 +262,14 @@ def captures_files(workspace: Workspace, parts: Iterable[Part]) -> list[Path]:
 def parents_file(workspace: Workspace, partition: int) -> Path:
     """Return the temporary file with the parents of a partition's documents."""
     return workspace.new_file("parents", None, partition)
+
+
+def _decode_captures(block: RowBlock, rows: NDArray[np.int64]) -> list[pa.RecordBatch]:
+    return [capture_columns.decode(block, rows)]
+
+
+def _decode_documents(match: Match, rows: NDArray[np.int64]) -> list[pa.RecordBatch]:
+    return [document_columns.decode(match.block, match.rows[rows])]
 
 
 def _expand(
@@ -311,7 +318,8 @@ def _create_roots(connection: duckdb.DuckDBPyConnection, parents: Collection[Pat
 
 def _first_8_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return the first eight bytes of each key or value as an integer, in the same order."""
-    return data[offsets[:-1, None] + np.arange(8)].view(">u8").ravel().astype(np.uint64)
+    first_bytes: NDArray[np.uint64] = data[offsets[:-1, None] + np.arange(8)].view(">u8").ravel().astype(np.uint64)
+    return first_bytes
 
 
 def _insert(

@@ -87,14 +87,15 @@ def test_links(chunks: list[tuple[list[Link], list[bytes]]], data: st.DataObject
     chunk_rows = link_columns.chunk_rows(block)
     assert [block.row(row) for row in chunk_rows] == [row for row in rows if len(row[0]) == 8]
     decoded = link_columns.decode(block, chunk_rows)
-    pages = data.draw(st.lists(st.tuples(st.integers(0, len(chunks) - 1), keys, ids), max_size=5))
+    chunk_numbers = st.integers(0, len(chunks) - 1)
+    linking = data.draw(st.lists(st.tuples(chunk_numbers, keys, ids), max_size=5))
     batch = link_columns.expand(
         decoded,
-        np.array([chunk for chunk, _, _ in pages], np.int64),
-        np.array([hashes.page_hash(key) for _, key, _ in pages], np.int64),
-        np.array([hashes.id_hash(id_) for _, _, id_ in pages], np.int64),
+        np.array([chunk for chunk, _, _ in linking], np.int64),
+        np.array([hashes.page_hash(key) for _, key, _ in linking], np.int64),
+        np.array([hashes.id_hash(id_) for _, _, id_ in linking], np.int64),
     )
-    expected = [expected_rows.link_row(key, id_, link) for chunk, key, id_ in pages for link in chunks[chunk][0]]
+    expected = [expected_rows.link_row(key, id_, link) for chunk, key, id_ in linking for link in chunks[chunk][0]]
     assert values(batch) == expected
 
 

@@ -100,7 +100,7 @@ def test_nothing_is_read_if_the_state_has_not_changed(ingested: Store, tmp_path:
         lambda store, _: forget(store, "https://b.example/dir1/1"),
         lambda store, _: cancel(store, "sweep 1"),
         lambda store, _: cancel(store, "sweep 3"),
-        lambda store, _: begin_cancel(store, sweeps.named(store, "sweep 2")),
+        lambda store, _: begin_cancel(store, View(store).sweeps()[1]),
         lambda store, path: take(store, path / "early.jsonl", site(random.Random(1), 0), "early"),
     ],
     ids=["forget", "cancel the first sweep", "cancel the last sweep", "begin to cancel", "earlier captures"],
