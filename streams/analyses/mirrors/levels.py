@@ -8,7 +8,9 @@
     mismatch   none of these
     untested   fewer than five paths were tested
 
-Real copies have a few pages that change with each request, so one path in a hundred may deviate at levels 1 and 2.
+Real copies have a few pages that change with each request, so one path in a hundred may deviate at levels 1 and 2. At
+levels 3 and 4, at least half of the pages are similar. At level 3, a fifth may have nothing in common, because edits
+of a short page change most of its shingles.
 """
 
 from __future__ import annotations
