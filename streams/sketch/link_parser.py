@@ -127,17 +127,15 @@ def _read_attributes(data, start, end, values):
         while _CLASSES[data[i]] & _NAME:
             name = name << uint64(8) | uint64(data[i] | 0x20)
             i += 1
+        if i == name_start:
+            return False
         has_value = data[i] == _EQUALS
         if has_value:
             value_start, value_end, i = _read_value(data, i + 1, end)
             k = 0 if name == _HREF else 2 if name == _REL else 4 if name == _HREFLANG else -1
             if k >= 0 and values[k] < 0:  # of attributes with the same name, the first one counts
                 values[k], values[k + 1] = value_start, value_end
-        if (
-            i == name_start
-            or i < 0
-            or not (i >= end or _CLASSES[data[i]] & _SPACE or (has_value and data[i] == _SLASH))
-        ):
+        if i < 0 or not (i >= end or _CLASSES[data[i]] & _SPACE or (has_value and data[i] == _SLASH)):
             return False
 
 

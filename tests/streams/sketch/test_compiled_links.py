@@ -36,7 +36,7 @@ ATTRIBUTE_PIECES = [
     " ", "\n", "/", " class=m", " class='a b'", ' title="T > U"', " rel=nofollow", ' rel="external NoFollow"', " rel='nofollow,x'",
     " rel=canonical", " rel='Canonical x'", " rel=alternate", " hreflang=de", " hreflang", " hreflang=''", " download", " data-x1=y",
     " @click='f'", " =", " ='x'", " x = y", ' alt="A"', " aria-label='L'", " rel", " rel=''", " é=1", " title=é", " x=a'b",
-    ' rel="no&#102;ollow"', ' href="/first"', " HREF='/upper'", " href=/plain", " href=", " href", " hrefs=x", " x\0=1", "\x0c", '"',
+    ' rel="no&#102;ollow"', ' href="/first"', " HREF='/upper'", " href ='/b'", " href=/plain", " href=", " href", " hrefs=x", " x\0=1", "\x0c", '"',
 ]  # fmt: skip
 URLS = [
     "https://a.org/guide/page.html?q=1", "http://a.org", "https://A.org:8080/é/x y/", "https://u@a.org/x/y", "https:/a.org/x/y",
@@ -73,6 +73,7 @@ def assert_same_links(markup: str, url: str) -> None:
 @settings(max_examples=400)
 @given(pages, st.sampled_from(URLS))
 @example("<a href='../../..'>x</a><a href='a/..?b'>y</a><a href='//h/./../x/.'>z</a>", URLS[0])
+@example("<a href ='/x'>x</a><a href\n= '/y'>y</a><link rel=canonical href =/z>", URLS[0])
 @example("<base href='/b/c'><a href=d>x</a><base href=/e/><a href=f>y</a>", URLS[0])
 def test_compiled_code_extracts_the_links_of_plain_python(markup: str, url: str) -> None:
     assert_same_links(markup, url)
