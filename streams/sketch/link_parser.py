@@ -168,9 +168,9 @@ def _read_relations(data, start, end):
             return ODD
         if i - word_start == 8 and word == _NOFOLLOW_END:
             relations |= _IS_NOFOLLOW
-        elif i - word_start == 9 and word == _CANONICAL_END:
+        elif i - word_start == 9 and data[word_start] | 0x20 == 0x63 and word == _CANONICAL_END:
             relations |= _IS_CANONICAL
-        elif i - word_start == 9 and word == _ALTERNATE_END:
+        elif i - word_start == 9 and data[word_start] | 0x20 == 0x61 and word == _ALTERNATE_END:
             relations |= _IS_ALTERNATE
     return relations
 

@@ -73,7 +73,7 @@ def assert_same_links(markup: str, url: str) -> None:
 @settings(max_examples=400)
 @given(pages, st.sampled_from(URLS))
 @example("<a href='../../..'>x</a><a href='a/..?b'>y</a><a href='//h/./../x/.'>z</a>", URLS[0])
-@example("<a href ='/x'>x</a><a href\n= '/y'>y</a><link rel=canonical href =/z>", URLS[0])
+@example("<a href ='/x'>x</a><a href\n= '/y'>y</a><link rel=canonical href =/z><link rel=danonical href=/d>", URLS[0])
 @example("<base href='/b/c'><a href=d>x</a><base href=/e/><a href=f>y</a>", URLS[0])
 def test_compiled_code_extracts_the_links_of_plain_python(markup: str, url: str) -> None:
     assert_same_links(markup, url)
