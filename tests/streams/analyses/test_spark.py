@@ -16,6 +16,7 @@ from streams import settings
 from streams.analyses import replicas
 from streams.analyses.avoid.check_avoid import check_avoid
 from streams.analyses.avoid.compute_avoid import compute_avoid
+from streams.analyses.changes.compute_changes import compute_host_changes
 from streams.analyses.collections.compute_collections import compute as compute_collections
 from streams.analyses.current_pages import COLUMNS, create_pages
 from streams.analyses.mirrors import METHODS
@@ -145,6 +146,12 @@ def test_replicas(engines, method):
     if method == "names":
         (replica,) = results[0][0]
         assert (replica.a, replica.b) == ("https://a.example/", "https://b.example/")
+
+
+def test_changes(engines):
+    duck_db, spark = (compute_host_changes(engine, {1: "one", 2: "two"}) for engine in engines)
+    assert duck_db == spark
+    assert [(change.host, change.changed) for change in duck_db] == [("c.example", 1)]
 
 
 def test_a_table_can_replace_one_that_its_query_reads(engines):
