@@ -24,6 +24,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import zstandard
+from numpy.typing import NDArray
 
 from bench.engine import FETCHED, one_process_settings, temporary_folder
 from bench.replicas import debian_docs, javadocs
@@ -72,7 +73,7 @@ class Texts:
         common = len(np.intersect1d(shingles_a, shingles_b, assume_unique=True))
         return common / max(1, len(shingles_a) + len(shingles_b) - common)
 
-    def _read_shingles(self, document: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    def _read_shingles(self, document: bytes) -> NDArray[np.uint32]:
         return self._sketcher.shingle_hashes(self._view.text(document) or "")
 
 

@@ -97,8 +97,9 @@ def _chunks(hosts: Hosts, rng: np.random.Generator) -> Iterator[Chunk]:
         is_copy = hosts.is_copy[host]
         is_present = ~is_copy | (rng.random(len(host)) >= MISSING_SHARE)
         is_edited = is_copy & (rng.random(len(host)) < EDITED_SHARE)
-        columns = (host, hosts.site[host], number, is_edited, is_copy & ~is_edited, hosts.is_grafted[host])
-        yield Chunk(*(column[is_present] for column in columns))
+        host, number, is_edited = host[is_present], number[is_present], is_edited[is_present]
+        is_copied = hosts.is_copy[host] & ~is_edited
+        yield Chunk(host, hosts.site[host], number, is_edited, is_copied, hosts.is_grafted[host])
         first = last
 
 
@@ -178,7 +179,7 @@ def _hash_keys(keys: pa.Array) -> tuple[Integers, Integers, Integers]:
     return columns[0], columns[1], columns[2]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _hash_all(data, bounds):  # type: ignore[no-untyped-def]
     columns = np.empty((3, len(bounds) - 1), dtype=np.int64)
     scratch = np.empty(4096, dtype=np.uint8)
