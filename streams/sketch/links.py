@@ -232,6 +232,8 @@ class _Dependence(Enum):
 
 
 def _dependence(href: str) -> _Dependence:
+    if href[:2] == "//" and href[2:3] in ("", "/", "?", "#"):  # no host follows
+        return _Dependence.URL
     if href[0] == "/" or _SCHEME.match(href):
         return _Dependence.SITE
     return _Dependence.URL if href[0] == "?" else _Dependence.FOLDER

@@ -206,6 +206,13 @@ def test_a_cache_never_changes_the_result(monkeypatch: pytest.MonkeyPatch) -> No
             assert shared.from_html(markup.encode(), url, url_key(url)) == alone[i]
 
 
+def test_a_reference_with_an_empty_host_is_not_cached_for_a_site() -> None:
+    extractor = LinkExtractor()
+    for url in ("https://a.org/x/", "https://a.org/y/"):
+        (link,) = decoded(extractor.from_html(b"<a href=//>t</a>", url, b"org,a)/"))
+        assert link.target == url_key(url)
+
+
 def test_pages_share_the_chunks_of_their_navigation() -> None:
     chance = random.Random(3)
     first, second = (payload(*generated_page(chance, 1)) for _ in range(2))
