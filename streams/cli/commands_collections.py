@@ -112,10 +112,8 @@ def avoid(
     from streams.analyses.avoid.compute_avoid import ANALYSIS
     from streams.terminal import collection_tables
 
-    if (format_name is not None) + (checked_sweep is not None) + as_json > 1 and not (
-        checked_sweep is not None and as_json
-    ):
-        raise InputError("--format, --check and --json cannot be combined", "use one of them")
+    if format_name is not None and (checked_sweep is not None or as_json):
+        raise InputError("--format cannot be combined with --check or --json", "use one of them")
     with context.analyse("avoid", sweep_name, data_set, quiet=as_json and sys.stdout.isatty()) as session:
         if checked_sweep is not None:
             checked = _check(session, checked_sweep)
@@ -152,10 +150,10 @@ def _print_summary(entries: Sequence[Entry]) -> None:
         sum(getattr(entry, name) for entry in entries if not entry.keep) for name in ("pages", "lost", "unconfirmed")
     )
     if pages:
-        message = (
-            f"{pages:,} pages can be skipped; {lost:,} of them have no copy, and {unconfirmed:,} have copies, but "
+        uncertain = (
+            f"{lost:,} of them have no copy, and {unconfirmed:,} have copies only in other skipped collections"
         )
-        click.echo(message + "none of them was crawled in a collection that is kept", err=True)
+        click.echo(f"{pages:,} pages can be skipped; {uncertain}", err=True)
 
 
 def _check(session: Session, sweep_name: str) -> list[CheckedEntry]:

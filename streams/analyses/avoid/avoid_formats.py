@@ -14,7 +14,7 @@ from streams.analyses.avoid.avoid_list import Entry, nested
 from streams.errors import InputError
 from streams.urls import url_key
 
-_PORT = re.compile(r"(.*?)(:\d+)?")
+_PORT = re.compile(r":\d+$")
 _MIDDLEWARE = Path(__file__).with_name("scrapy_template.py")
 _RULE_BEAN = """\
 <bean class="org.archive.modules.deciderules.surt.SurtPrefixedDecideRule">
@@ -34,7 +34,8 @@ _RULE_BEAN = """\
 def surt_prefix(url: str) -> str:
     """Return a URL prefix in the SURT form of Heritrix, which has the same form for http and https."""
     host, path = url_key(url).decode().split(")", 1)
-    name, port = _PORT.fullmatch(host).groups("")  # type: ignore[union-attr]  matches everything
+    port = match.group() if (match := _PORT.search(host)) else ""
+    name = host.removesuffix(port)
     comma = "" if name.startswith("[") or re.fullmatch(r"[\d.]+", name) else ","
     return f"http://({name}{comma}{port}){path}"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from os.path import commonprefix
-
 import pyarrow as pa
 
 from state.codecs.url_key import host_prefix
@@ -32,5 +30,8 @@ def create_roots(engine: SqlEngine) -> None:
 
 def common_directory(first: bytes, last: bytes) -> bytes:
     """Return the directory that contains all URL keys between two keys of a host, in the order of bytes."""
-    path = commonprefix([first, last]).partition(b"?")[0]  # noqa: RUF071  the next line removes an incomplete segment
+    length = next(
+        (n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last))
+    )
+    path = first[:length].partition(b"?")[0]
     return path[: path.rfind(b"/") + 1] or host_prefix(first)

@@ -133,7 +133,7 @@ class _Site(http.server.BaseHTTPRequestHandler):
     requests: ClassVar[defaultdict[int, list[str]]] = defaultdict(list)
 
     def do_GET(self):
-        self.requests[self.server.server_address[1]].append(self.path)
+        self.requests[self.server.server_port].append(self.path)  # type: ignore[attr-defined]
         links = [f"{copy}{n}.html" for copy in ("/a/", "/b/", "/b/own/") for n in range(5)]
         body = "".join(f'<a href="{link}">x</a>' for link in links).encode()
         self.send_response(200)
