@@ -1,7 +1,7 @@
 """Run the SQL of the analyses over an exported data set, with Spark.
 
-Spark itself is configured as usual: `SPARK_CONF_DIR` or `spark-submit` name the cluster. All its machines must see the
-data set and the folder of the tables. pyspark is an optional dependency.
+Spark itself is configured as usual: `SPARK_CONF_DIR` or `spark-submit` name the cluster. All its machines must see
+the data set and the folder of the tables. pyspark is an optional dependency.
 """
 
 from __future__ import annotations
