@@ -1,8 +1,9 @@
 """Write data sets of any size directly as Parquet: hosts with trees of pages, copies of them, and links.
 
-A tenth of the hosts are copies of other sites, as in the study of Bharat and Broder. One site has hundreds of copies. A
-third of the copies lie below a directory of their host. A fifth of a copy's pages are missing, and another fifth are
-edited. Each page links to ten pages: neighbours, the start page, and pages of other hosts.
+A tenth of the hosts are copies of other sites, as in the study of Bharat and Broder. One site has hundreds of copies.
+Three tenths of the copies lie below a directory of their host. A fifth of a copy's pages are missing, and another fifth
+are edited. One site of 20 has paths that other sites have too. Each page links to ten pages: neighbours, the start page,
+and a page of another host.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ LINKS_PER_PAGE = 10
 COPIED_SHARE, GRAFTED_SHARE, MISSING_SHARE, EDITED_SHARE = 0.1, 0.3, 0.2, 0.2
 MANY_COPIES = 300
 PAGES_PER_DIRECTORY = 12
+SITES_PER_USUAL_SITE = 20  # one site of 20 has the paths of a usual software, which other sites have too
 SAMPLE_SIZE, EDITED_BINS, SHINGLES_PER_PAGE = 16, 8, 300
 TIME = 1_767_225_600_000
 _CHUNK_PAGES = 200_000
@@ -159,8 +161,9 @@ def _url_keys(chunk: Chunk) -> tuple[pa.Array, pa.Array]:
     word = words.take(pa.array((chunk.site + directory) % len(_WORDS)))
     names = pc.binary_join_element_wise("example,h", _text(chunk.host), ")", "")
     graft = pc.if_else(pa.array(chunk.is_grafted), "mirror/copy/", "")
+    site = pc.if_else(pa.array(chunk.site % SITES_PER_USUAL_SITE == 0), "p", pc.utf8_rpad(_text(chunk.site), 9, "-"))
     file = pc.if_else(
-        pa.array(chunk.number == 0), "", pc.binary_join_element_wise("p", _text(chunk.number), ".html", "")
+        pa.array(chunk.number == 0), "", pc.binary_join_element_wise(site, _text(chunk.number), ".html", "")
     )
     folder = pc.if_else(
         pa.array(chunk.number == 0), "", pc.binary_join_element_wise(word, "/s", _text(directory), "/", "")
