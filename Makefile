@@ -13,8 +13,8 @@ BROKER := var/broker
 PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do \
 	$$candidate -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$candidate && break; done)
-# One process more than two cores: tests with a broker mostly wait.
-JOBS ?= 3
+# Two processes more than two cores: tests with a broker mostly wait.
+JOBS ?= 4
 # Standard input is never a terminal, however make was started.
 PYTEST = $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal </dev/null
 # If flock exists, a second make in the same checkout waits until the first one has installed everything.

@@ -104,7 +104,7 @@ def avoid(
     data_set: Path | None,
     as_json: bool,
 ) -> Exit:
-    """List what the next crawl can skip, because copies of it are crawled elsewhere.
+    """List copies of pages that the next crawl can skip.
 
     For each URL, the entry with the longest matching prefix decides. One collection of each class stays on the crawl
     list, and so does a sample of each copy.

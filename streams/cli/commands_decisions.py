@@ -77,7 +77,7 @@ def gone(context: Context, urls: tuple[str, ...], from_file: str | None, as_json
 @json_option
 @server_options
 def decisions_command(context: Context, removed_urls: tuple[str, ...], with_rank: bool, as_json: bool) -> Exit:
-    """List or remove the decisions recorded with `moved` and `gone`.
+    """List or remove decisions recorded by `moved` and `gone`.
 
     `moved --from-file` can read the output of --json.
     """

@@ -38,7 +38,8 @@ MIRRORS = [
 ]
 
 
-def test_groups_come_first_and_other_pairs_are_counted(capsys):
+def test_groups_come_first_and_other_pairs_are_counted(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     assert printed(capsys, mirror_tables.mirrors_table(MIRRORS, all_pairs=False)) == [
         "level  tests  same  similar  failed  unknown  hosts  group",
         "1-3       80    80        0       0        6      3  a.example",
