@@ -122,7 +122,8 @@ def reading(folder: Path) -> Iterator[None]:
 def writing(folder: Path) -> Iterator[tuple[Workspace, Manifest | None]]:
     """Prepare a folder for an export, and yield a workspace and the manifest.
 
-    Remove the new files of an interrupted export. Raise InputError if another export is writing to the folder, or if
+    Remove the new files of an interrupted export. The manifest lacks the parts whose files are missing or have a
+    different size, so that they are written again. Raise InputError if another export is writing to the folder, or if
     it contains other files.
     """
     is_data_set = any((folder / name).exists() for name in (MANIFEST_FILE, _LOCK_FILE))
@@ -138,9 +139,21 @@ def writing(folder: Path) -> Iterator[tuple[Workspace, Manifest | None]]:
         workspace = Workspace(folder, os.urandom(8).hex())
         workspace.new_files.mkdir(parents=True)
         try:
-            yield workspace, read_manifest(folder)
+            yield workspace, _without_damaged_parts(folder, read_manifest(folder))
         finally:
             _remove_new_files(folder)
+
+
+def _without_damaged_parts(folder: Path, manifest: Manifest | None) -> Manifest | None:
+    if manifest is None or all(_is_intact(folder, part) for part in manifest.parts):
+        return manifest
+    intact = [part for part in manifest.parts if _is_intact(folder, part)]
+    return msgspec.structs.replace(manifest, state="", parts=intact)
+
+
+def _is_intact(folder: Path, part: Part) -> bool:
+    path = folder / part_name(*part.key)
+    return not part.rows or (path.is_file() and path.stat().st_size == part.bytes)
 
 
 def commit(workspace: Workspace, manifest: Manifest, on_wait: Callable[[], None] = lambda: None) -> None:

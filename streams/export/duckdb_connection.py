@@ -32,11 +32,9 @@ def connect(limits: SqlLimits, temporary_folder: Path | None = None) -> Iterator
     except duckdb.OutOfMemoryException as error:
         hint = "raise analyses.memory_mib, or free space on the disk of the temporary tables"
         raise StateError(f"the SQL engine needs more memory than its {limits.memory_mib} MiB", hint) from error
-    except duckdb.IOException as error:
+    except (duckdb.IOException, duckdb.InvalidInputException) as error:
         reason = str(error).partition("\n")[0]
-        hint = (
-            "check that the disk has space; if a file of the data set is damaged, delete its folder and export again"
-        )
+        hint = "check that the disk has space; if a file of the data set is damaged, export again"
         raise StateError(f"the SQL engine cannot read or write a file: {reason}", hint) from error
 
 

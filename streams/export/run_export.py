@@ -10,7 +10,7 @@ import msgspec
 from state.model import Sweep, SweepState
 from state.rows import LocalReader
 from state.view import View
-from streams.errors import NotFound
+from streams.errors import InputError
 from streams.export import data_set
 from streams.export.data_set import ExportedSweep, Manifest, Part
 from streams.export.duckdb_connection import SqlLimits, connect
@@ -44,7 +44,7 @@ def export_state(
     `state_version` changes with every write; if it is that of the last export, the rows are not read again. `on_rows`
     is called with the number of rows read, and `on_wait` before waiting for a program that reads the data set.
 
-    Raise NotFound for an unknown sweep, and InputError if the folder cannot be used.
+    Raise InputError if a sweep does not exist, or if the folder cannot be used.
     """
     view = View(rows)
     with data_set.writing(folder) as (workspace, manifest):
@@ -79,9 +79,9 @@ def previous_manifest(manifest: Manifest | None, scheme: str) -> Manifest:
 def select_sweeps(
     sweeps: Sequence[Sweep], names: Collection[str], old: Manifest | None = None
 ) -> list[ExportedSweep]:
-    """Return the sweeps of the new data set. Raise NotFound if a name is unknown."""
+    """Return the sweeps of the new data set. Raise InputError if a sweep does not exist."""
     if unknown := sorted(set(names) - {sweep.name for sweep in sweeps}):
-        raise NotFound(f"no sweep {unknown[0]!r} in the state", "`lostfound sweep list` shows all sweeps")
+        raise InputError(f"sweep {unknown[0]!r} does not exist", "list all sweeps with `lostfound sweep list`")
     exported = {sweep.number for sweep in old.sweeps} if old is not None else set()
     return [
         ExportedSweep(number=sweep.number, name=sweep.name, committed=sweep.state is SweepState.COMMITTED)

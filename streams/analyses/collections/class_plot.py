@@ -26,7 +26,8 @@ def plot_classes(classes: Sequence[ClassSize], path: Path) -> None:
         s=[_AREA * classes_of_size for classes_of_size in counts.values()],
         alpha=0.6,
     )
-    axes.set(xscale="log", yscale="log")
+    if counts:  # matplotlib refuses logarithmic axes without values
+        axes.set(xscale="log", yscale="log")
     axes.set(xlabel="collections per class (cardinality)", ylabel="pages per collection (size)")
     axes.set_title(f"{len(classes):,} classes of replicated collections")
     save(figure, path)

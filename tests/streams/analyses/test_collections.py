@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from streams.analyses.collections.collection_results import Collection, Result, Rule
+from streams.analyses.collections.class_plot import plot_classes
+from streams.analyses.collections.collection_results import ClassSize, Collection, Result, Rule
 from streams.analyses.collections.compute_collections import compute
 from tests.analysis_data import Page, open_data_set, page, prose, write_data_set
 from tests.streams.analyses.sites import manual, unrelated
@@ -171,3 +172,10 @@ def test_pages_that_a_copy_links_to_are_attached_if_another_copy_has_them_too(tm
         (A + "doc/inner/", 17),
         (B + "doc/inner/", 17),
     ]
+
+
+@pytest.mark.parametrize("classes", [(), (ClassSize(cardinality=2, size=10), ClassSize(cardinality=2, size=10))])
+def test_classes_are_plotted(tmp_path, classes):
+    path = tmp_path / "classes.png"
+    plot_classes(classes, path)
+    assert path.read_bytes().startswith(b"\x89PNG")

@@ -16,7 +16,7 @@ from state.store import Store
 from state.view import View
 from streams import forgetting
 from streams.analyses.sql_engine import DuckDb
-from streams.errors import InputError, NotFound
+from streams.errors import InputError, StateError
 from streams.export import data_set, partition_export
 from streams.export.data_set import read_manifest
 from streams.export.duckdb_connection import SqlLimits, connect
@@ -132,7 +132,7 @@ def test_named_sweeps_are_added(ingested: Store, tmp_path: Path) -> None:
         export(ingested, folder, sweep_names=[name])
         names = {"sweep 3"} | {name}
         assert exported_rows(folder) == expected_rows(ingested, names)
-    with pytest.raises(NotFound, match="no sweep 'nix' in the state"):
+    with pytest.raises(InputError, match="sweep 'nix' does not exist"):
         export(ingested, folder, sweep_names=["nix"])
 
 
@@ -201,6 +201,25 @@ def test_a_commit_that_stopped_half_way_is_repaired(
     with pytest.raises(InputError, match="no export in"):
         DuckDb(folder, memory_mib=256, threads=1)
     export(ingested, folder)
+    assert exported_rows(folder) == expected_rows(ingested)
+
+
+@pytest.mark.parametrize("content", [None, b"junk"])
+def test_damaged_files_are_reported_and_written_again(ingested: Store, tmp_path: Path, content: bytes | None) -> None:
+    folder = tmp_path / "export"
+    export(ingested, folder, state_version="1")
+    for pattern in ("captures/00000001/*.parquet", "clusters/*.parquet"):
+        (path,) = folder.glob(pattern)
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+    if content is not None:
+        with (
+            pytest.raises(StateError, match="cannot read or write a file"),
+            DuckDb(folder, memory_mib=256, threads=1),
+        ):
+            pass
+    export(ingested, folder, state_version="1")
     assert exported_rows(folder) == expected_rows(ingested)
 
 
