@@ -101,6 +101,7 @@ def test_a_recrawl_lists_the_urls_that_it_lacks() -> None:
     assert 0.01 * len(recrawled) < len(gone) < len(moved) < 0.25 * len(recrawled)
 
 
+@pytest.mark.long
 def test_growth_is_sampled_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="installed by `make bench`")
     from bench import scale

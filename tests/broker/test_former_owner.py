@@ -129,6 +129,7 @@ def test_a_worker_without_contact_to_the_broker_stops_answering(
     assert_equals_embedded(collection, sweeps, url, "connected", "cut")
 
 
+@pytest.mark.long
 def test_a_worker_that_reads_the_sweep_log_late_gives_no_old_answers(
     proxied: tuple[Collection, Proxy], tmp_path: Path
 ) -> None:

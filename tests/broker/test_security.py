@@ -143,7 +143,7 @@ def test_workers_require_the_token(make_collection: Callable[..., Any], monkeypa
     monkeypatch.delenv("LOSTFOUND_TOKEN")
     assert "LOSTFOUND_TOKEN" in failing_output(collection, "worker", "--host", "0.0.0.0", "--port", 0)
     monkeypatch.setenv("LOSTFOUND_TOKEN", TOKEN)
-    urls = [collection.serve("a"), collection.serve("b")]
+    urls = collection.serve_all(["a", "b"])
     # Each of the two workers has to query the other.
     for url in urls:
         assert json.loads(

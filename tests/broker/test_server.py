@@ -34,7 +34,7 @@ def engines(make_collection: Callable[..., Any], tmp_path: Path) -> BothEngines:
     for name in SWEEPS:
         collection("publish", SAMPLE / f"{name}.jsonl", "--sweep", name)
         collection.run("ingest", SAMPLE / f"{name}.jsonl", "--sweep", name, "--data-dir", folder)
-    urls = [collection.serve("a"), collection.serve("b")]
+    urls = collection.serve_all(["a", "b"])
     collection.wait_until_committed(urls[0], len(SWEEPS))
     return BothEngines(collection, folder, urls)
 
