@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import uint8, uint64
+from numba import uint8
 from numpy.typing import NDArray
 
 from streams.export.hashes import INDEX_EXTENSIONS, INDEX_NAMES, KEPT_ESCAPES
 from streams.sketch.kernel import jit
+from streams.sketch.murmur3 import first_64_bits
 
-_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _NO_DIGIT = 255
 _PERCENT, _SLASH, _QUESTION_MARK, _HOST_END, _DOT = (np.uint8(ord(char)) for char in "%/?).")
 
@@ -39,61 +39,10 @@ _KEPT = np.isin(np.arange(256), list(KEPT_ESCAPES))
 _NAMES, _EXTENSIONS = _padded(INDEX_NAMES), _padded(INDEX_EXTENSIONS)
 
 
-@jit(inline="always")
-def _rotate(value, bits):
-    return (value << uint64(bits)) | (value >> uint64(64 - bits))
-
-
-@jit(inline="always")
-def _finish(h):
-    h ^= h >> uint64(33)
-    h *= uint64(0xFF51AFD7ED558CCD)
-    h ^= h >> uint64(33)
-    h *= uint64(0xC4CEB9FE1A85EC53)
-    return h ^ (h >> uint64(33))
-
-
-@jit(inline="always")
-def _load(data, start, size):
-    """Return up to eight bytes as a little-endian integer."""
-    value = uint64(0)
-    for i in range(size):
-        value |= uint64(data[start + i]) << uint64(8 * i)
-    return value
-
-
-@jit(inline="always")
-def _mix_first(block):
-    return _rotate(block * _FIRST_FACTOR, 31) * _SECOND_FACTOR
-
-
-@jit(inline="always")
-def _mix_second(block):
-    return _rotate(block * _SECOND_FACTOR, 33) * _FIRST_FACTOR
-
-
 @jit()
 def hash_bytes(data, start, end):
     """Return the first half of the MurmurHash3 of `data[start:end]` as a signed integer."""
-    first, second = uint64(0), uint64(0)
-    position = start
-    while end - position >= 16:
-        first ^= _mix_first(_load(data, position, 8))
-        first = (_rotate(first, 27) + second) * uint64(5) + uint64(0x52DCE729)
-        second ^= _mix_second(_load(data, position + 8, 8))
-        second = (_rotate(second, 31) + first) * uint64(5) + uint64(0x38495AB5)
-        position += 16
-    rest = end - position
-    if rest > 8:
-        second ^= _mix_second(_load(data, position + 8, rest - 8))
-    if rest > 0:
-        first ^= _mix_first(_load(data, position, min(rest, 8)))
-    length = uint64(end - start)
-    first ^= length
-    second ^= length
-    first += second
-    second += first
-    return np.int64(_finish(first) + _finish(second))
+    return np.int64(first_64_bits(data, start, end))
 
 
 @jit()

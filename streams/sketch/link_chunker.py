@@ -20,7 +20,7 @@ from numba import uint8, uint64
 from numpy.typing import NDArray
 
 from state.codecs import link_chunk
-from streams.sketch.kernel import jit, load_8_bytes, mix
+from streams.sketch.kernel import jit
 from streams.sketch.links import (
     ANCHOR_START,
     END,
@@ -33,11 +33,11 @@ from streams.sketch.links import (
     START,
     TARGET_END,
 )  # fmt: skip
+from streams.sketch.murmur3 import first_64_bits
 
 LINKS_PER_CHUNK = 16  # on average
 CHUNK_LINKS_MAX = 64
 _LINK_BYTES_MAX = 16  # of an encoded link, without its target and its anchor
-_PADDING = bytes(16)  # so that blocks of eight bytes can be read at the end
 _VERSION = link_chunk.VERSION
 _HTTPS, _NOFOLLOW, _NAVIGATION, _HAS_ANCHOR = (
     link_chunk.HTTPS, link_chunk.NOFOLLOW, link_chunk.NAVIGATION, link_chunk.HAS_ANCHOR,
@@ -49,7 +49,7 @@ def cut(parts: list[bytes], rows: NDArray[np.int64], page_key: bytes) -> tuple[l
 
     The `rows` of records contain offsets in the joined `parts`. Links of the page to itself are omitted.
     """
-    data = np.frombuffer(b"".join((*parts, _PADDING)), dtype=np.uint8)
+    data = np.frombuffer(b"".join(parts), dtype=np.uint8)
     output = np.empty(data.size + (_LINK_BYTES_MAX + 1) * len(rows), dtype=np.uint8)
     ends = np.empty(len(rows) + 1, dtype=np.int64)
     count, anchors_cut = _cut(data, rows, np.frombuffer(page_key, dtype=np.uint8), output, ends)
@@ -75,7 +75,7 @@ def _cut(data, rows, page_key, output, ends):
             position = _encode(data, rows, chunk[:size], output, position)
             count, size = count + 1, 0
             ends[count] = position
-        link_hash = _hash(data, row[START], row[END])
+        link_hash = first_64_bits(data, row[START], row[END])
         slot = 0
         while slot < size and hashes[slot] != link_hash:  # a link occurs in a chunk only once
             slot += 1
@@ -96,40 +96,6 @@ def _is_target(data, row, key):
     while i >= 0 and data[row[START] + i] == key[i]:
         i -= 1
     return i < 0
-
-
-@jit(inline="always")
-def _rotate(number, bits):
-    return number << uint64(bits) | number >> uint64(64 - bits)
-
-
-@jit(inline="always")
-def _low_bytes(count):
-    """Return a number whose lowest `count` bytes have all bits set; `count` is at most 8."""
-    return uint64(0) if count == 0 else uint64(0xFFFF_FFFF_FFFF_FFFF) >> uint64(64 - 8 * count)
-
-
-@jit()
-def _hash(data, start, end):
-    """Return the first eight bytes of MurmurHash3_x64_128 as a little-endian number."""
-    c1, c2 = uint64(0x87C37B91114253D5), uint64(0x4CF5AD432745937F)
-    h1 = h2 = uint64(0)
-    i = start
-    while i + 16 <= end:
-        k1, k2 = load_8_bytes(data, uint64(i)), load_8_bytes(data, uint64(i + 8))
-        h1 ^= _rotate(k1 * c1, 31) * c2
-        h1 = (_rotate(h1, 27) + h2) * uint64(5) + uint64(0x52DCE729)
-        h2 ^= _rotate(k2 * c2, 33) * c1
-        h2 = (_rotate(h2, 31) + h1) * uint64(5) + uint64(0x38495AB5)
-        i += 16
-    k1, k2 = load_8_bytes(data, uint64(i)), load_8_bytes(data, uint64(i + 8))
-    k1 &= _low_bytes(min(end - i, 8))
-    k2 &= _low_bytes(max(end - i - 8, 0))
-    h1 ^= _rotate(k1 * c1, 31) * c2 ^ uint64(end - start)
-    h2 ^= _rotate(k2 * c2, 33) * c1 ^ uint64(end - start)
-    h1 += h2
-    h2 += h1
-    return mix(h1) + mix(h2)
 
 
 @jit()
