@@ -18,7 +18,8 @@ the next rebalance:
 Faust commits the offset after the last message that it delivered. Some offsets have no message to deliver: the
 markers that end transactions, the messages of aborted transactions, and messages that retention has deleted. The
 consumer therefore also commits its own position, once all messages before it are acknowledged: see
-`_filter_committable_offsets`. Otherwise, these offsets would count as waiting messages forever.
+`_filter_committable_offsets`. Otherwise, these offsets would count as waiting messages forever. Messages in the queue
+of an agent count as not acknowledged, although Faust does not track them yet: see `getmany`.
 
 If messages expire before they are read, aiokafka would silently move to the first remaining message. It is configured
 to raise an error instead: see `_skip_expired`.
@@ -235,6 +236,10 @@ class Consumer(aiokafka.Consumer):
             async for tp, message in messages:
                 if self._seek_count != self._seek_count_at_fetch:
                     return
+                if not self._is_changelog_tp(tp):
+                    # Faust adds a message only when a stream takes it from its queue. A commit of the position before
+                    # that would lose the message.
+                    self._unacked_messages.add(message)
                 yield tp, message
 
     async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:

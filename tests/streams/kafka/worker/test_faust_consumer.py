@@ -73,12 +73,19 @@ def _record(tp: TP, offset: int) -> SimpleNamespace:
 
 
 @asynccontextmanager
-async def consuming(thread: FakeThread) -> AsyncIterator[tuple[Consumer, list[tuple[TP, int]]]]:
-    """Yield a consumer whose messages pass through Faust's fetch loop, and the messages that the loop delivers."""
+async def consuming(
+    thread: FakeThread, queue: list[Any] | None = None
+) -> AsyncIterator[tuple[Consumer, list[tuple[TP, int]]]]:
+    """Yield a consumer whose messages pass through Faust's fetch loop, and the messages that the loop delivers.
+
+    If there is a queue, the messages wait there for an agent.
+    """
     delivered: list[tuple[TP, int]] = []
 
     async def deliver(message: Any) -> None:
         delivered.append((message.tp, message.offset))
+        if queue is not None:
+            queue.append(message)
 
     app: Any = faust.App("test", broker="kafka://127.0.0.1:1", web_enabled=False)
     app.client_only = False
@@ -228,27 +235,32 @@ def committable(consumer: Consumer) -> dict[TP, int]:
     return consumer._filter_committable_offsets(list(consumer._acked))
 
 
-def track(consumer: Consumer, offset: int) -> Any:
+def start_processing(consumer: Consumer, message: Any) -> None:
+    """Mark a message as in process, as a stream does when it takes the message from its queue."""
     topics: Any = consumer.app.topics
-    topics._acking_topics.add(PAGES.topic)
-    message = consumer._to_message(PAGES, _record(PAGES, offset))
+    topics._acking_topics.add(message.topic)
     consumer.track_message(message)
     message.tracked = True
-    return message
 
 
 def test_offsets_without_messages_are_committed_once_all_messages_before_them_are_acknowledged() -> None:
     async def run() -> None:
         thread = FakeThread({PAGES: 3}, {PAGES: 9})
         thread.markers = {5, 6, 7, 8}
-        async with consuming(thread) as (consumer, delivered):
+        queue: list[Any] = []
+        async with consuming(thread, queue) as (consumer, delivered):
+            await until(lambda: delivered)
             await consumer.perform_seek()
-            messages = [track(consumer, offset) for offset in (3, 4)]
-            await until(lambda: len(delivered) >= 2 and consumer._positions.get(PAGES) == 9)
+            queue.clear()
+            await until(lambda: len(queue) == 2 and consumer._positions.get(PAGES) == 9)
+            first, second = queue
+            assert committable(consumer) == {}, "both messages wait for an agent"
+            start_processing(consumer, first)
             assert committable(consumer) == {}
-            assert consumer.ack(messages[0])
-            assert committable(consumer) == {PAGES: 4}
-            assert consumer.ack(messages[1])
+            assert consumer.ack(first)
+            assert committable(consumer) == {PAGES: 4}, "the second message waits"
+            start_processing(consumer, second)
+            assert consumer.ack(second)
             assert committable(consumer) == {PAGES: 9}
             consumer._committed_offset[PAGES] = 9
             assert committable(consumer) == {}
@@ -258,14 +270,15 @@ def test_offsets_without_messages_are_committed_once_all_messages_before_them_ar
 
 def test_a_position_after_undelivered_messages_is_not_committed() -> None:
     async def run() -> None:
-        async with consuming(FakeThread({PAGES: 3}, {PAGES: 9})) as (consumer, delivered):
-            await until(lambda: delivered)
+        thread = FakeThread({PAGES: 3}, {PAGES: 9})
+        thread.markers = set(range(3, 9))
+        async with consuming(thread) as (consumer, _):
+            await until(lambda: thread.offsets[PAGES] == 9)
             assert committable(consumer) == {}, "no seek has made the positions valid"
             await consumer.perform_seek()
             await until(lambda: consumer._positions.get(PAGES) == 9)
             assert committable(consumer) == {PAGES: 9}
-            skipped = track(consumer, 8)
-            skipped.tracked = False
+            skipped = consumer._to_message(PAGES, _record(PAGES, 8))
             assert not consumer.ack(skipped)
             assert committable(consumer) == {}
             await consumer.perform_seek()
@@ -280,7 +293,8 @@ def test_a_position_after_undelivered_messages_is_not_committed() -> None:
 def test_expired_messages_are_reported_before_the_position_moves(start: int, expected: list[tuple[int, int]]) -> None:
     async def run() -> None:
         thread = FakeThread({PAGES: 3}, {PAGES: 9})
-        async with consuming(thread) as (consumer, delivered):
+        queue: list[Any] = []
+        async with consuming(thread, queue) as (consumer, delivered):
             reported = []
 
             async def report_expired(topic: str, partition: int, start: int, end: int) -> None:
@@ -292,12 +306,14 @@ def test_expired_messages_are_reported_before_the_position_moves(start: int, exp
             thread.starts = {PAGES: start}
             await consumer.perform_seek()
             delivered.clear()
+            queue.clear()
             await until(lambda: len(delivered) >= 9 - max(start, 3))
             assert reported == expected
             first = max(start, 3)
             assert [offset for _, offset in delivered] == list(range(first, 9))
-            for offset in range(first, 9):
-                assert consumer.ack(track(consumer, offset))
+            for message in queue:
+                start_processing(consumer, message)
+                assert consumer.ack(message)
             assert committable(consumer) == {PAGES: 9}
 
     asyncio.run(run())
