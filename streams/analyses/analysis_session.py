@@ -1,7 +1,8 @@
 """The data on which analyses run, as of one sweep, and the results that are stored for it.
 
-Results belong to a sweep: they are computed from the committed sweeps up to this sweep. Later sweeps do not change
-them, and commands that remove captures delete them.
+Results belong to a sweep. They are computed from the captures of this sweep and of earlier committed sweeps, but with
+the current clusters: a page of a later sweep may have joined two of them. A later commit does not discard stored
+results. Commands that remove captures delete them.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class Source:
         return self._engine
 
     def load(self, key: AnalysisKey, result_type: type[R]) -> tuple[list[R], dict[str, int]] | None:
-        """Return stored results and their counters; None if there are none, or if they are of other data."""
+        """Return stored results and their counters, or None if no results are stored for the current data."""
         reader = self._reader
         header = analyses.header(reader, key) if reader is not None else None
         if reader is None or header is None or header.origin != self._origin(reader, key.sweep):

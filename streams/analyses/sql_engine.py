@@ -53,7 +53,10 @@ class DuckDb:
     def __init__(
         self, data_set: Path, *, memory_mib: int, threads: int, temporary_folder: Path | None = None
     ) -> None:
-        """Open a data set, which no export replaces until it is closed. Raise InputError if there is none."""
+        """Open a data set. Until it is closed, exports to its folder wait.
+
+        Raise InputError if the folder contains no complete data set, and StateError if a file is damaged.
+        """
         with ExitStack() as resources:
             resources.enter_context(reading(data_set))
             self._connection = resources.enter_context(connect(SqlLimits(memory_mib, threads), temporary_folder))

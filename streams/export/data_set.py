@@ -1,7 +1,7 @@
 """The folder of a data set: its manifest, its locks, and the replacement of its files in one step.
 
 An export writes new files below FOLDER/export.tmp/RUN. To commit, it removes the manifest, moves the new files into
-place, deletes the files that are no longer needed, and writes the new manifest. An export that is interrupted before
+place, deletes obsolete files, and writes the new manifest. An export that is interrupted before
 the commit leaves the old data set intact. One that is interrupted during the commit leaves no manifest, and the next
 export writes all files again. RUN is a random name, so that a worker that has not yet noticed the end of an
 interrupted export does not disturb the next one.
@@ -40,7 +40,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     sweep: Count | None = None  # the number of the sweep
     partition: Count = 0
     rows: int
-    bytes: int  # of the file; 0 if there are no rows, and therefore no file
+    bytes: int  # size of the file; a part without rows has no file, and its size is 0
     checksum: int  # of the rows of the state from which it was written; independent of their order
 
     @property
@@ -93,7 +93,7 @@ class Workspace(NamedTuple):
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest; None if there is none, if it is damaged, or if its format is unknown."""
+    """Return the manifest, or None if it is missing, damaged or in an unknown format."""
     try:
         manifest = msgspec.json.decode((folder / MANIFEST_FILE).read_bytes(), type=Manifest)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -103,7 +103,10 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
-    """Keep exports from replacing files until the block ends. Raise InputError if there is no complete data set."""
+    """Make exports to this folder wait until the block ends.
+
+    Raise InputError if the folder contains no complete data set.
+    """
     hint = "create it with `lostfound export`"
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -44,7 +44,10 @@ def group_copies(old_key: bytes, ranked: list[RankedCandidate], resemblances: Re
 def _find_copies(
     leader: RankedCandidate, others: list[RankedCandidate], resemblances: Resemblances
 ) -> list[RankedCandidate]:
-    """Return the leader's copies with its page name or document or, if there are none, those with other names."""
+    """Return the copies of the leader.
+
+    Copies with the leader's page name or document are preferred. If there are none, return those with other names.
+    """
     key, document = leader.history.key, leader.history.pages[-1].document
     edition = _edition(key)
     same_name, other_name = [], []

@@ -62,7 +62,7 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
 
 
 def _uncaptured_candidates(result: SearchResult) -> list[Candidate]:
-    """Return the strongest link substitution whose target no sweep captured, or [] if there is none."""
+    """Return a list with the strongest link substitution to a URL that was never captured, or an empty list."""
     uncaptured = [s for s in result.dead.substitutions.values() if not s.is_captured]
     if not uncaptured:
         return []

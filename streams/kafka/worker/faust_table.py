@@ -46,7 +46,7 @@ class StateStore(Store[bytes, bytes]):
         return partitions
 
     def persisted_offset(self, tp: TP) -> int | None:
-        """Return the offset of the last changelog record applied to the partition, or None if there is none."""
+        """Return the offset of the newest changelog record in the partition, or None if it is empty."""
         offset = self.partitions.open(tp.partition).offset
         return offset if offset >= 0 else None
 
