@@ -11,7 +11,7 @@ import click
 
 from streams.cli.command_context import Context
 from streams.cli.exit_codes import Exit
-from streams.cli.options import analysis_options
+from streams.cli.options import analysis_options, plot_option
 from streams.cli.output import print_results
 from streams.errors import InputError
 
@@ -25,13 +25,7 @@ TABLE_ROWS_MAX = 1_000
 @click.command
 @click.option("--host", metavar="HOST", help="Show only this host, such as docs.example.org.")
 @click.option("--url", metavar="URL", help="Show only this page.")
-@click.option(
-    "--plot",
-    "plot_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a plot to the PNG file FILE. This needs matplotlib: pip install 'lostfound[plot]'.",
-)
+@plot_option
 @analysis_options
 def changes(
     context: Context,

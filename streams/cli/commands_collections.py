@@ -12,7 +12,7 @@ import click
 from streams.cli.command_context import Context
 from streams.cli.commands_find import read_urls
 from streams.cli.exit_codes import Exit
-from streams.cli.options import analysis_options, common_options, json_option
+from streams.cli.options import analysis_options, common_options, json_option, plot_option
 from streams.cli.output import print_results
 from streams.errors import InputError
 
@@ -32,15 +32,9 @@ _FORMATS = ("surt", "heritrix", "scrapy", "browsertrix", "robots")
     "--rule",
     type=click.Choice(_RULES),
     default="regions",
-    help="How collections are found: replicated regions, or one of the two rules of the paper.",
+    help="Rule that finds collections: replicated regions, or one of the two rules of the paper.",
 )
-@click.option(
-    "--plot",
-    "plot_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a plot to FILE, a PNG. Needs matplotlib: pip install 'lostfound[plot]'.",
-)
+@plot_option
 @analysis_options
 def collections(
     context: Context, rule: Rule, plot_file: Path | None, sweep_name: str | None, data_set: Path | None, as_json: bool

@@ -81,6 +81,14 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help=f"Write one JSON object per line; see {document_command('json')}."
 )
 
+plot_option = click.option(
+    "--plot",
+    "plot_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write a plot to the PNG file FILE. This needs matplotlib: pip install 'lostfound[plot]'.",
+)
+
 # For commands that analyse all pages of a sweep. Pass `sweep_name` and `data_set` to `Context.analyse`.
 analysis_options = combine(
     click.option(
