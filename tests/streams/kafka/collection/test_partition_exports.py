@@ -2,65 +2,23 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from state import sweeps
-from state.changes import Changes
 from state.errors import StateError
-from state.families import Family
 from state.store import Store
-from streams import forgetting
 from streams.errors import InputError
 from streams.export.data_set import Part, read_manifest
 from streams.kafka.rows.export_client import export_collection
 from streams.kafka.rows.export_request import ExportRequest
 from streams.kafka.rows.worker_client import WorkerClient
-from streams.kafka.wire.sweep_log import Event
-from tests.samples import take
-from tests.streams.export.expected_rows import expected_rows, exported_rows, site
-from tests.streams.kafka.collection_fixture import SETTINGS
-from tests.streams.kafka.worker_fixture import write
-from tests.streams.kafka.worker_servers import WorkerServer, worker_servers
+from tests.streams.export.expected_rows import expected_rows, exported_rows
+from tests.streams.kafka.worker_servers import WorkerServer
+from tests.streams.kafka.workers_with_rows import TOKEN, workers_with
 
-TOKEN = "secret"
-
-
-@pytest.fixture(autouse=True)
-def token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOSTFOUND_TOKEN", TOKEN)
-
-
-@pytest.fixture
-def embedded(store: Store, tmp_path: Path) -> Store:
-    """A state with the sweeps 1 and 3. Sweep 2 is cancelled, as in the runners of the tests."""
-    for number, name in enumerate(("live", "gone", "third"), 1):
-        take(store, tmp_path / f"{name}.jsonl", site(random.Random(number), number), name)
-    cancelled = sweeps.named(store, "gone")
-    assert cancelled is not None
-    forgetting.commit_removals(forgetting.cancel_sweep(store, cancelled), store.write)
-    return store
-
-
-@contextmanager
-def workers_with(store: Store, folder: Path, exports: Path | None) -> Iterator[list[WorkerServer]]:
-    """Serve the rows of a state by two workers."""
-    changes = Changes()
-    for family in Family:
-        changes.puts_of(family).update(store.scan(family))
-    with worker_servers(folder) as workers:
-        for worker in workers:
-            worker.runner.sweep_log.table.apply(Event(event="open", name="third", time=3))
-            kafka = msgspec.structs.replace(SETTINGS.kafka, export_folder=str(exports or ""))
-            worker.runner.settings = msgspec.structs.replace(worker.runner.settings, kafka=kafka)
-        for number, part in workers[0].collection.sharded_store().divide(changes).items():
-            write(workers[number].runner.partitions.by_number[number], part)
-        yield workers
+pytestmark = pytest.mark.usefixtures("access_token")
 
 
 def client_of(worker: WorkerServer) -> WorkerClient:

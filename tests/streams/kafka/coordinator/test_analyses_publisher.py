@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +14,9 @@ import jsonschema
 import msgspec
 import pytest
 
-from state import sweeps
 from state.errors import StateError
 from state.model import Sweep, SweepState
 from state.store import Store
-from streams import forgetting
 from streams.analyses.at_commit import default_analysis
 from streams.analyses.run import open_state
 from streams.errors import InputError
@@ -27,28 +24,13 @@ from streams.kafka.coordinator import analyses_publisher
 from streams.kafka.coordinator.analyses_publisher import find_results, publish_analyses
 from streams.kafka.wire.result_messages import AnalysisResult, Result
 from streams.kafka.wire.sweep_log import Event
-from tests.samples import settings, take
-from tests.streams.export.expected_rows import site
-from tests.streams.kafka.collection.test_partition_exports import TOKEN, workers_with
+from tests.samples import settings
+from tests.streams.kafka.workers_with_rows import workers_with
 
 SCHEMA = Path(__file__).parents[4] / "docs" / "schemas" / "analyses.json"
 AT_COMMIT = ["changes", "replicas"]
 
-
-@pytest.fixture(autouse=True)
-def token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOSTFOUND_TOKEN", TOKEN)
-
-
-@pytest.fixture
-def embedded(store: Store, tmp_path: Path) -> Store:
-    """A state with the sweeps 1 and 3. Sweep 2 is cancelled, as in the runners of the tests."""
-    for number, name in enumerate(("live", "gone", "third"), 1):
-        take(store, tmp_path / f"{name}.jsonl", site(random.Random(number), number), name)
-    cancelled = sweeps.named(store, "gone")
-    assert cancelled is not None
-    forgetting.commit_removals(forgetting.cancel_sweep(store, cancelled), store.write)
-    return store
+pytestmark = pytest.mark.usefixtures("access_token")
 
 
 @contextmanager
