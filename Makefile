@@ -89,7 +89,7 @@ test-spark: $(STAMPS)/test
 	@$(BIN)/python -m pip install -q --group spark
 	@$(BIN)/python -m pytest -q tests/streams/analyses/test_spark.py
 
-## make soak         200 kills during ingest, forget and cancel, 1,000 simulated interleavings
+## make soak         200 kills during ingest, forget and cancel, 1,000 simulated interleavings, and the analyses of 200 more
 soak: test-setup
 	@$(PYTEST) -m long --timeout 0
 

@@ -1,16 +1,18 @@
-"""Replay one history: `python -m tests.simulation pages|joins|limited|cancelled SEED`."""
+"""Replay one history: `python -m tests.simulation pages|joins|limited|cancelled|analysed SEED`."""
 
 from __future__ import annotations
 
 import sys
 
 from tests.simulation import histories
+from tests.simulation.analysed import analysed
 
 KINDS = {
     "pages": histories.pages,
     "joins": histories.joins,
     "limited": histories.limited,
     "cancelled": histories.cancelled,
+    "analysed": analysed,
 }
 
 if __name__ == "__main__":

@@ -48,11 +48,12 @@ def pool() -> list[list[Text]]:
             texts.append(" ".join(words))
             words = list(words)
             words[rng.randrange(len(words))] = rng.choice(vocabulary)
-        families.append([_text(text) for text in texts])
+        families.append([document(text) for text in texts])
     return families
 
 
-def _text(text: str) -> Text:
+def document(text: str) -> Text:
+    """Return a text with its sketch and the entries of its indexes."""
     sketch = SKETCHER.sketch(text)
     row = document_row.encode(DocumentRow(sketch, 0))
     buckets = sketching.cut_into_buckets(sketch.signature[None, :], SCHEME)[0].tobytes()
@@ -93,15 +94,17 @@ def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
         sweep = 1 + number // 14
         draw = rng.random()
         if draw < 0.1:
-            result.append(SketchedPage(capture=_capture(url, sweep, time, rng.choice([301, 404, 500]))))
+            result.append(SketchedPage(capture=capture(url, sweep, time, rng.choice([301, 404, 500]))))
         elif draw < 0.25 and revisits and url in current_texts:
             other = f"{url}/copy" if rng.random() < 0.4 else url
-            result.append(SketchedPage(capture=_capture(other, sweep, time, 200), original_key=url_key(url)))
+            result.append(SketchedPage(capture=capture(other, sweep, time, 200), original_key=url_key(url)))
         else:
             if url not in current_texts or draw < 0.7:
                 current_texts[url] = rng.choice(texts)
             spelling = url.replace(" ", rng.choice(SPELLINGS))
-            result.append(_page(spelling, sweep, time, current_texts[url], title=rng.choice("ab")))
+            text = current_texts[url]
+            links = _links(url_key(spelling), text.text)
+            result.append(page(spelling, sweep, time, text, title=rng.choice("ab"), links=links))
     return result
 
 
@@ -115,27 +118,27 @@ def decisions(rng: random.Random) -> list[Decision]:
     return result
 
 
-def _page(url: str, sweep: int, time: int, text: Text, title: str) -> SketchedPage:
-    document, key = text.payload.document, url_key(url)
-    raw_fingerprint = document[:7] + title.encode()
+def page(url: str, sweep: int, time: int, text: Text, *, title: str, links: LinkPayload | None) -> SketchedPage:
+    """Return a page that was fetched with success. Pages with the same text and title have the same bytes."""
+    document_id, key = text.payload.document, url_key(url)
+    raw_fingerprint = document_id[:7] + title.encode()
     payload = msgspec.structs.replace(
         text.payload,
         row=document_row.with_first_seen(text.payload.row, time),
         text=TEXTS.encode(title, text.text, time, raw_fingerprint),
     )
-    capture = _capture(url, sweep, time, 200)
-    links = _links(key, text.text)
-    capture = msgspec.structs.replace(
-        capture,
-        document=document,
+    page_capture = msgspec.structs.replace(
+        capture(url, sweep, time, 200),
+        document=document_id,
         raw_fingerprint=raw_fingerprint,
         links=link_list.list_id(list(map(link_chunk.chunk_id, links.chunks))) if links else b"",
     )
     words = word_entries(key, url, SKETCHER.words_and_counts(text.text)[0][:2], SKETCHER)
-    return SketchedPage(capture=capture, payload=payload, words=words, links=links)
+    return SketchedPage(capture=page_capture, payload=payload, words=words, links=links)
 
 
-def _capture(url: str, sweep: int, time: int, status: int) -> Capture:
+def capture(url: str, sweep: int, time: int, status: int) -> Capture:
+    """Return the capture of a response without a document."""
     redirect = f"{url}/moved" if status == 301 else None
     return Capture(
         key=url_key(url),

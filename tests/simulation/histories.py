@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from itertools import groupby
 from typing import Any
@@ -176,6 +176,18 @@ def _sweep(number: int) -> Sweep:
 def _cancel(simulation: Simulation, victim: int) -> None:
     """Remove the captures of a sweep, as a worker does once all messages in flight are processed."""
     simulation.cancelled_sweeps.add(victim)
+    store = sharded_store(simulation, {})
+    rng = simulation.rng
+    with (
+        patch.object(removal, "CAPTURES_PER_REMOVAL", rng.choice([1, 3, 1_000])),
+        patch.object(deferral, "LARGE_CLUSTER_MEMBERS", rng.choice([1, 4, 32])),
+    ):
+        removals = forgetting.cancel_sweep(store, _sweep(victim), only_writer=False)
+        forgetting.commit_removals(removals, lambda changes: simulation.retract(store.divide(changes)))
+
+
+def sharded_store(simulation: Simulation, sweep_rows: Mapping[bytes, bytes]) -> ShardedStore:
+    """Return a store that reads the partitions of a simulation at their owners."""
     partitions = range(simulation.rules.partitions)
     metadata = MemoryStore()
     meta.claim_scheme(metadata, SETTINGS.scheme)
@@ -184,20 +196,13 @@ def _cancel(simulation: Simulation, victim: int) -> None:
         in_meta = query.family is Family.META
         return run_query({number: metadata if in_meta else simulation.rows(number) for number in partitions}, query)
 
-    store = ShardedStore(
+    return ShardedStore(
         "simulation",
         SETTINGS.scheme,
         dict.fromkeys(partitions, query),
         partition_count=len(partitions),
-        read_sweep_rows=dict,
+        read_sweep_rows=lambda: sweep_rows,
     )
-    rng = simulation.rng
-    with (
-        patch.object(removal, "CAPTURES_PER_REMOVAL", rng.choice([1, 3, 1_000])),
-        patch.object(deferral, "LARGE_CLUSTER_MEMBERS", rng.choice([1, 4, 32])),
-    ):
-        removals = forgetting.cancel_sweep(store, _sweep(victim), only_writer=False)
-        forgetting.commit_removals(removals, lambda changes: simulation.retract(store.divide(changes)))
 
 
 @replayable

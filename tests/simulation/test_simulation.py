@@ -14,11 +14,13 @@ from state.partition import Partition
 from streams.operators import admit, decide, join
 from streams.sketch import index_terms
 from streams.urls import host_prefix
+from tests.simulation.analysed import analysed
 from tests.simulation.histories import cancelled, joins, limited, pages
 from tests.simulation.simulator import Copy, Record, Simulation
 
 SUITE = 100
 LONG = 1_000
+ANALYSED, ANALYSED_LONG = 2, 200
 DETECTION = 200  # histories that may be needed to detect a broken rule
 BATCH = 20
 
@@ -52,6 +54,11 @@ def test_a_sweep_is_cancelled_while_former_owners_have_batches(seeds: range) -> 
 def test_reached_limits_leave_a_consistent_state() -> None:
     for seed in range(BATCH):
         limited(seed)
+
+
+@pytest.mark.parametrize("seed", range(ANALYSED))
+def test_the_analyses_of_all_partitions_equal_those_of_the_embedded_engine(seed: int) -> None:
+    analysed(seed)
 
 
 def append_to_changelog_first(patch: pytest.MonkeyPatch) -> None:
@@ -172,3 +179,10 @@ def test_many_more_histories(seeds: range) -> None:
         joins(seed)
         limited(seed)
         cancelled(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seeds", batches(ANALYSED, ANALYSED_LONG), ids=label)
+def test_the_analyses_of_many_more_histories(seeds: range) -> None:
+    for seed in seeds:
+        analysed(seed)
