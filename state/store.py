@@ -258,14 +258,15 @@ class Store:
                 break
             rows: list[Row] = []
             cursor.seek(prefix if start is None else max(start, prefix))
-            while len(rows) != limit and (key := cursor.key()) is not None and key.startswith(prefix):
+            while (key := cursor.key()) is not None and key.startswith(prefix) and len(rows) != limit:
                 if size >= bytes_max and rows:
                     return [*results, rows], key
                 value = cursor.value()
                 rows.append((key, value))
                 size += ROW_OVERHEAD_BYTES + len(key) + len(value)
                 cursor.next()
-            self._check_cursor(cursor)
+            if key is None:
+                self._check_cursor(cursor)
             results.append(rows)
             size += ROW_OVERHEAD_BYTES
         return results, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 
 from state import analyses, meta, sweeps
@@ -90,13 +90,15 @@ class View:
     def last_documents(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the last document of many URLs, without decoding the rest of their captures."""
         histories = self.store.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
-        return [next(filter(None, map(self._visible_document, reversed(rows))), None) for rows in histories]
+        return [self._last_document(rows) for rows in histories]
 
-    def _visible_document(self, row: Row) -> bytes | None:
-        row_key, value = row
-        if self._hidden_sweeps and capture_row.decode_key(row_key)[1] in self._hidden_sweeps:
-            return None
-        return capture_row.document_of(value)
+    def _last_document(self, rows: list[Row]) -> bytes | None:
+        for row_key, value in reversed(rows):
+            if self._hidden_sweeps and capture_row.decode_key(row_key)[1] in self._hidden_sweeps:
+                continue
+            if (document := capture_row.document_of(value)) is not None:
+                return document
+        return None
 
     def all_captures(self, prefix: bytes = b"") -> Iterator[Capture]:
         """Yield every capture whose URL key begins with `prefix`, in order of key, sweep and time."""
@@ -231,15 +233,15 @@ class View:
 
     def roots(self, document_ids: list[bytes]) -> list[bytes]:
         """Return the roots of many documents' clusters, like `root`."""
-        ancestors = {document: document for document in document_ids}
-        unresolved = list(ancestors)
-        while unresolved:
-            nodes = sorted({ancestors[document] for document in unresolved})
-            parents = dict(zip(nodes, self.parents(nodes), strict=True))
-            # Stop at a pointer that does not decrease, which could make this loop endless; `state check` reports it.
-            unresolved = [d for d in unresolved if (parent := parents[ancestors[d]]) and parent < ancestors[d]]
-            ancestors.update((d, parents[ancestors[d]] or b"") for d in unresolved)
-        return [ancestors[document] for document in document_ids]
+        pointers: dict[bytes, bytes] = {}
+        nodes = sorted(set(document_ids))
+        while nodes:
+            parents = zip(nodes, self.parents(nodes), strict=True)
+            # A pointer that does not decrease could make the loops endless; `state check` reports it.
+            decreasing = {node: parent for node, parent in parents if parent and parent < node}
+            pointers |= decreasing
+            nodes = sorted(set(decreasing.values()))
+        return [_follow(pointers, document) for document in document_ids]
 
     def parents(self, document_ids: list[bytes]) -> list[bytes | None]:
         """Return the parent pointers of many documents; None for a root."""
@@ -286,3 +288,9 @@ class View:
     def threshold(self) -> float | None:
         """Return the threshold of the stored pairs; None before the first ingest. Pairs below it may be missing."""
         return meta.threshold(self.store)
+
+
+def _follow(pointers: Mapping[bytes, bytes], node: bytes) -> bytes:
+    while (parent := pointers.get(node)) is not None:
+        node = parent
+    return node

@@ -189,14 +189,14 @@ def group(context: Context, source: str, as_json: bool) -> Exit:
     first URL of a cluster or of a class of collections is listed; the others follow below it.
     """
     from streams.analyses.collections.compute_collections import analysis
-    from streams.query.group import class_roots
+    from streams.query.group import ClassRoots
     from streams.query.group import group as group_urls
     from streams.terminal import collection_tables
 
     urls = list(read_urls(source))
     with context.analyse("group", None, None, quiet=as_json and sys.stdout.isatty()) as session:
         results = session.results(analysis("regions"))
-    classes = class_roots((collection.root, collection.class_) for collection in results)
+    roots = ClassRoots((collection.root, collection.class_) for collection in results)
     with context.open_view() as (view, _):
-        groups = group_urls(view, urls, classes)
+        groups = group_urls(view, urls, roots)
     return print_results(groups, collection_tables.groups_list, "no URLs to fold", as_json=as_json)

@@ -6,7 +6,8 @@ results, as the roots of each class; clusters come from the state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable
 
 import msgspec
 
@@ -23,12 +24,35 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     replica: list[str]  # pages in the same cluster
 
 
-def class_roots(roots: Iterable[tuple[str, int]]) -> dict[bytes, int]:
-    """Return the class of each root, by the URL key of the root. `roots` are pairs of a URL prefix and a class."""
-    return {url_key(root): class_number for root, class_number in roots}
+class ClassRoots:
+    """The URL prefixes at which collections begin, and the class of each collection."""
+
+    def __init__(self, roots: Iterable[tuple[str, int]]) -> None:
+        """Store pairs of a URL prefix, which ends with a slash, and a class."""
+        classes = {url_key(root): class_number for root, class_number in roots}
+        self._roots = sorted(classes)
+        self._classes = [classes[root] for root in self._roots]
+        self._parents: list[int] = []  # the index of the longest other root that contains the root, or -1
+        for index, root in enumerate(self._roots):
+            self._parents.append(self._find(root, index - 1))
+
+    def class_of(self, key: bytes) -> int | None:
+        """Return the class whose root is the longest prefix of the path of a key."""
+        path = key.partition(b"?")[0]
+        index = self._find(path, bisect_right(self._roots, path) - 1)
+        return self._classes[index] if index >= 0 else None
+
+    def _find(self, path: bytes, index: int) -> int:
+        """Return the index of the longest root that contains a path; `index` is that of the last root up to it.
+
+        Roots that contain the path also contain this last root, because it lies between them and the path.
+        """
+        while index >= 0 and not path.startswith(self._roots[index]):
+            index = self._parents[index]
+        return index
 
 
-def group(view: View, urls: Iterable[str], classes: Mapping[bytes, int]) -> list[Group]:
+def group(view: View, urls: Iterable[str], roots: ClassRoots) -> list[Group]:
     """Group the URLs of pages in the same cluster, or below roots of the same class.
 
     A repeated URL is listed once. An invalid URL is a group of its own.
@@ -39,7 +63,7 @@ def group(view: View, urls: Iterable[str], classes: Mapping[bytes, int]) -> list
     by_cluster: dict[bytes, Group] = {}
     by_class: dict[int, Group] = {}
     for url, key in keys.items():
-        cluster, class_number = clusters.get(key), _class_of(key, classes)
+        cluster, class_number = clusters.get(key), roots.class_of(key)
         if cluster is not None and (group := by_cluster.get(cluster)) is not None:
             group.replica.append(url)
         elif class_number is not None and (group := by_class.get(class_number)) is not None:
@@ -59,17 +83,6 @@ def _key(url: str) -> bytes:
         return url_key(url)
     except BadUrl:
         return b""
-
-
-def _class_of(key: bytes, classes: Mapping[bytes, int]) -> int | None:
-    """Return the class whose root is the longest prefix of a key."""
-    path = key.partition(b"?")[0]
-    end = path.rfind(b"/") + 1
-    while end:
-        if (class_number := classes.get(path[:end])) is not None:
-            return class_number
-        end = path.rfind(b"/", 0, end - 1) + 1
-    return None
 
 
 def _clusters(view: View, keys: list[bytes]) -> dict[bytes, bytes]:

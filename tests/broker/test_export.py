@@ -105,7 +105,7 @@ def test_workers_export_the_rows_and_publish_the_mirrors_of_the_embedded_engine(
         collection.wait_until_committed(urls[0], count)
         mirrors = published_mirrors(collection, name)
         assert mirrors == stored_mirrors(folder, settings, name)
-        assert [pair["hosts"] for pair in mirrors if pair["level"] == "1"] == [[HOSTS[0], "mirror.example"]]
+        assert [pair["hosts"] for pair in mirrors if pair["level"] == "2"] == [[HOSTS[0], "mirror.example"]]
         if count == 1:
             continue  # the first export has two sweeps, and the second one adds the third
         written = export(urls[count % 2])

@@ -9,11 +9,12 @@ import pytest
 
 from state.store import Store
 from state.view import View
-from streams.query.group import Group, class_roots, group
+from streams.query.group import ClassRoots, Group, group
+from streams.urls import url_key
 from tests.samples import page, settings, take, words
 
 A, B = "https://a.example/", "https://b.example/docs/"
-CLASSES = class_roots([(A, 1), (B, 1), (A + "blog/", 2), ("https://c.example/blog/", 2)])
+CLASSES = ClassRoots([(A, 1), (B, 1), (A + "blog/", 2), ("https://c.example/blog/", 2)])
 
 
 @pytest.fixture
@@ -51,6 +52,18 @@ def test_the_longest_root_decides(view):
         (A + "1.html", [A + "blog"], []),
         (A + "blog/1", ["https://c.example/blog/?p=2"], []),
     ]
+
+
+def test_nested_roots_give_the_class_of_the_longest_one():
+    rng = random.Random(3)
+    prefixes = sorted({"https://n.example/" + "".join(rng.choices(("a/", "b/", "c.d/"), k=n % 6)) for n in range(40)})
+    classes = {prefix: number for number, prefix in enumerate(prefixes) if number % 3}
+    nested = ClassRoots(classes.items())
+    for _ in range(300):
+        url = "https://n.example/" + "".join(rng.choices(("a/", "b/", "c.d/", "b", "?a/b/"), k=rng.randrange(7)))
+        containing = [prefix for prefix in classes if url.partition("?")[0].startswith(prefix)]
+        expected = classes[max(containing, key=len)] if containing else None
+        assert nested.class_of(url_key(url)) == expected
 
 
 def test_unknown_repeated_and_invalid_urls_are_listed_once(view):
