@@ -31,7 +31,7 @@ from state.store import Store
 from streams.export import data_set
 from streams.export.data_set import Manifest, Workspace
 from streams.export.duckdb_connection import SqlLimits, connect
-from streams.export.partition_export import PartitionExport, captures_files
+from streams.export.partition_export import PartitionExport, capture_files
 
 PAGES_PER_HOST = 500
 NAVIGATION_LINKS, OWN_LINKS = 20, 10
@@ -128,7 +128,7 @@ def export_tables(state: str, folder: str) -> dict[str, Any]:
 def _export(state: Path, folder: Path, seconds: dict[str, float]) -> Manifest:
     with (
         Store(state, writable=False) as store,
-        data_set.writing(folder) as (workspace, old),
+        data_set.prepare_export(folder) as (workspace, old),
         connect(_LIMITS, workspace.new_files) as connection,
     ):
         previous = {part.key: part for part in old.parts} if old else {}
@@ -150,7 +150,7 @@ def _steps(
     yield "captures", export.write_captures
     yield "links", lambda: export.write_links(connection)
     yield "hosts", export.write_hosts
-    yield "documents", lambda: export.write_documents(connection, captures_files(workspace, export.parts))
+    yield "documents", lambda: export.write_documents(connection, capture_files(workspace, export.parts))
     yield "clusters", lambda: export.write_clusters(connection, [export.write_parents()])
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from streams.analyses.analysis_session import Analysis, Progress
-from streams.analyses.run import open_state
+from streams.analyses.open_session import open_state
 from streams.settings import Settings
 
 # Per analysis, the module whose function `analysis` returns it, and the default method of its command.

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from streams.analyses.sql_engine import BatchFunction
-from streams.export.data_set import reading
+from streams.export.data_set import read_lock
 from streams.export.schema import TABLES, files_pattern
 
 _GLOB_CHARACTERS = str.maketrans({character: f"\\{character}" for character in "\\*?[]{},"})
@@ -38,7 +38,7 @@ class Spark:
         self._tables_created = 0
         self._table_folders: dict[str, Path] = {}
         with ExitStack() as resources:
-            resources.enter_context(reading(data_set))
+            resources.enter_context(read_lock(data_set))
             folder = tempfile.TemporaryDirectory(prefix="lostfound-sql-", dir=temporary_folder)
             self._folder = Path(resources.enter_context(folder))
             for table, schema in TABLES.items():

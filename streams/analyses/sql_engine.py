@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from streams.export.data_set import reading
+from streams.export.data_set import read_lock
 from streams.export.duckdb_connection import SqlLimits, connect, quote
 from streams.export.schema import TABLES, files_pattern
 
@@ -58,7 +58,7 @@ class DuckDb:
         Raise InputError if the folder contains no complete data set, and StateError if a file is damaged.
         """
         with ExitStack() as resources:
-            resources.enter_context(reading(data_set))
+            resources.enter_context(read_lock(data_set))
             self._connection = resources.enter_context(connect(SqlLimits(memory_mib, threads), temporary_folder))
             for table, schema in TABLES.items():
                 self._add_view(data_set, table, schema)

@@ -136,7 +136,7 @@ class Context:
         StateError on failure.
         """
         from streams.analyses.analysis_session import Progress
-        from streams.analyses.run import open_export, open_state
+        from streams.analyses.open_session import open_export, open_state
         from streams.terminal import progress_bars
 
         settings = self.settings()

@@ -22,8 +22,8 @@ from streams.errors import LostfoundError
 
 PROJECT = "Django"
 BASE_URL = "https://docs.djangoproject.com/en/stable/"
-PAGE_BYTES_MAX = 4_000_000  # a safeguard: the largest page of the manual has 150 kB
-DOWNLOADS_MAX = 3  # concurrent downloads; unpacking keeps a core busy
+PAGE_BYTES_MAX = 4_000_000  # a safeguard: the largest page of the manual is 150 kB
+DOWNLOADS_MAX = 3  # concurrent; few, because pip unpacks each archive, which keeps a core busy
 DOWNLOAD_SECONDS_MAX = 180.0
 
 
@@ -49,10 +49,11 @@ EDITIONS = (
 )
 
 
-def download_archives(folder: Path, on_download: Callable[[Edition], None]) -> dict[Edition, Path]:
+def download_archives(folder: Path, on_ready: Callable[[Edition], None]) -> dict[Edition, Path]:
     """Download all source archives that `folder` does not contain yet, and return the paths of all editions.
 
-    Call `on_download` after each edition. Raise ManualUnavailable, with pip's last error line, if a download fails.
+    Call `on_ready` once the archive of an edition is available. Raise ManualUnavailable, with pip's last error line,
+    if a download fails.
     """
     # pip imports `archive_backend` as `setuptools.build_meta`.
     package = folder / "hooks" / "setuptools"
@@ -64,7 +65,7 @@ def download_archives(folder: Path, on_download: Callable[[Edition], None]) -> d
         target = folder / f"{PROJECT}-{edition.version}.tar.gz"
         if not target.exists():
             _download_archive(edition, target, package.parent)
-        on_download(edition)
+        on_ready(edition)
         return target
 
     with ThreadPoolExecutor(DOWNLOADS_MAX) as pool:
@@ -72,7 +73,7 @@ def download_archives(folder: Path, on_download: Callable[[Edition], None]) -> d
 
 
 def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
-    """Write an edition's pages as JSONL and return their number. Raise ManualUnavailable if the archive is broken."""
+    """Write an edition's pages as JSONL, and return how many. Raise ManualUnavailable if the archive is broken."""
     records = [
         {"url": url, "fetch_time": f"{edition.release_date}T00:00:00Z", "title": parse_title(text), "text": text}
         for url, text in sorted(read_pages(archive))

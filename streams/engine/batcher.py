@@ -1,4 +1,4 @@
-"""Divide the input into micro-batches that are limited in pages and bytes."""
+"""Divide the input into micro-batches of limited size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Batch(msgspec.Struct, frozen=True):
     items: list[Page | Rejected]
     position: Position
     mark: InputMark
-    bytes_read: int  # of the input so far
+    bytes_read: int  # total bytes of the input read so far
 
 
 class Batcher:
@@ -35,13 +35,13 @@ class Batcher:
         options: ReadOptions = ReadOptions(),  # noqa: B008 - immutable
     ) -> None:
         self.bytes_total = total_bytes(file_names, options)  # 0 for standard input
-        self.report_read: Callable[[int], None] | None = None  # receives the number of pages read, after each page
+        self.report_read: Callable[[int], None] | None = None  # called after each item with the number of items
         self._limits = settings.ingest
         self._reader = read(file_names, ReadLimits.from_settings(settings), position, mark, options)
 
     @property
     def input_unchanged(self) -> bool:
-        """Whether the input still matches the mark. Valid after the first batch, or at the end of the input."""
+        """Whether the input matches the `mark` of the constructor. Valid after the first batch, or at the end."""
         return self._reader.input_unchanged
 
     def has_more(self) -> bool:
@@ -51,10 +51,10 @@ class Batcher:
     def __iter__(self) -> Iterator[Batch]:
         items: list[Page | Rejected] = []
         content_bytes = 0
-        for pages_read, (position, item) in enumerate(self._reader, start=1):
+        for items_read, (position, item) in enumerate(self._reader, start=1):
             items.append(item)
             if self.report_read is not None:
-                self.report_read(pages_read)
+                self.report_read(items_read)
             if isinstance(item, Page):
                 content_bytes += len(item.body or item.text or "")
             if len(items) >= self._limits.batch_pages or content_bytes >= self._limits.batch_bytes:

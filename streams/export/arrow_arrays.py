@@ -1,4 +1,4 @@
-"""Arrow arrays of text and bytes, without a copy of the bytes."""
+"""Build Arrow arrays of strings and bytes, without copying the bytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _ASCII_MAX = 127
 
 
 def bytes_array(ends: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
-    """Return binary values. `ends` begins with 0 and contains the end of each value in `data`."""
+    """Return an array of binary values. `ends` contains 0, and then the end of each value in `data`."""
     return _array(pa.binary(), ends, data, None)
 
 
-def text_array(
+def string_array(
     ends: NDArray[np.int64], data: NDArray[np.uint8], *, is_null: NDArray[np.bool_] | None = None
 ) -> pa.Array:
-    """Return texts in UTF-8, like `bytes_array`. Replace bytes that are not UTF-8, because readers refuse them."""
+    """Return an array of strings, like `bytes_array`. Replace invalid UTF-8, because readers of Parquet refuse it."""
     array = _array(pa.string(), ends, data, is_null)
     if not len(data) or data[: ends[-1]].max(initial=0) <= _ASCII_MAX:
         return array

@@ -1,7 +1,7 @@
-"""Decode blocks of rows of `captures` into the columns of the table of captures, in compiled code.
+"""Decode blocks of `captures` rows into the columns of the exported table, in compiled code.
 
-`state.codecs.capture_row` documents the layout. It also decodes the rows that this module finds invalid, so that the
-error is the same.
+`state.codecs.capture_row` documents the layout. If this module finds a row invalid, that codec decodes the row again
+and raises the error.
 """
 
 # Annotations cannot express the numba types of compiled functions.
@@ -26,30 +26,33 @@ if TYPE_CHECKING:
 
     from state.row_blocks import RowBlock
 
+# The flags of a row.
 _HTTPS, _DOCUMENT, _FINGERPRINT, _REDIRECT, _URL, _LINKS = (np.uint8(1 << bit) for bit in range(6))
-_KEY_TAIL_BYTES, _HEAD_BYTES, _ID_BYTES, _HASH_BYTES = 14, 5, 16, 8
+_KEY_TAIL_BYTES = 14  # sweep, time and tiebreaker
+_HEAD_BYTES = 5  # version, flags, status and extractor
+_ID_BYTES, _HASH_BYTES = 16, 8
 _VERSION = np.uint8(capture_row.VERSION)
 
 
-class Heads(NamedTuple):
-    """What is read of all captures of a block, also of those whose sweeps are not written."""
+class CaptureChecksums(NamedTuple):
+    """The sweep and the checksum of each capture of a block, including captures whose sweeps are not written."""
 
     sweeps: NDArray[np.int32]
-    checksums: NDArray[np.int64]  # a hash of the row
+    checksums: NDArray[np.int64]  # hashes of the rows
 
 
-def read_heads(block: RowBlock) -> Heads:
-    """Return the sweeps and the checksums of the captures of a block. Raise StateCorrupt if a row is invalid."""
-    heads = Heads(np.empty(len(block), np.int32), np.empty(len(block), np.int64))
-    invalid = _read_heads(*block, *heads)
-    if invalid >= 0:
-        capture_row.decode(*block.row(invalid))
+def read_checksums(block: RowBlock) -> CaptureChecksums:
+    """Return the sweeps and checksums of the captures of a block. Raise StateCorrupt if a row is invalid."""
+    result = CaptureChecksums(np.empty(len(block), np.int32), np.empty(len(block), np.int64))
+    invalid_row = _read_checksums(*block, *result)
+    if invalid_row >= 0:
+        capture_row.decode(*block.row(invalid_row))
         raise AssertionError("the two decoders disagree about a capture")
-    return heads
+    return result
 
 
 def decode(block: RowBlock, rows: NDArray[np.int64]) -> pa.RecordBatch:
-    """Return the columns of these rows of a block, which `read_heads` has found valid."""
+    """Return the columns of these rows of a block. `read_checksums` must have found the block valid."""
     count = len(rows)
     hashes = np.empty((6, count), np.int64)
     numbers = np.empty((3, count), np.int64)
@@ -63,7 +66,7 @@ def decode(block: RowBlock, rows: NDArray[np.int64]) -> pa.RecordBatch:
         pa.array(page),
         pa.array(path),
         pa.array(host),
-        arrow_arrays.text_array(key_ends, keys),
+        arrow_arrays.string_array(key_ends, keys),
         pa.array(flags & _HTTPS != 0),
         pa.array(sweep.astype(np.int32)),
         pa.array(time),
@@ -71,14 +74,14 @@ def decode(block: RowBlock, rows: NDArray[np.int64]) -> pa.RecordBatch:
         pa.array(document, mask=flags & _DOCUMENT == 0),
         pa.array(fingerprint, mask=flags & _FINGERPRINT == 0),
         pa.array(links, mask=flags & _LINKS == 0),
-        arrow_arrays.text_array(redirect_ends, redirects, is_null=flags & _REDIRECT == 0),
+        arrow_arrays.string_array(redirect_ends, redirects, is_null=flags & _REDIRECT == 0),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=CAPTURES)
 
 
 @jit(inline="always")
 def read_big_endian(data, start, size):
-    """Return up to eight bytes as an integer; eight bytes are a signed integer."""
+    """Return up to eight bytes as an integer. Eight bytes are read as a signed integer."""
     value = np.int64(0)
     for i in range(size):
         value = value << np.int64(8) | np.int64(data[start + i])
@@ -86,22 +89,22 @@ def read_big_endian(data, start, size):
 
 
 @jit()
-def _read_heads(keys, key_offsets, values, value_offsets, sweeps, checksums):
-    """Fill the columns of `Heads`. Return the first invalid row, or -1."""
+def _read_checksums(keys, key_offsets, values, value_offsets, sweeps, checksums):
+    """Fill the columns of `CaptureChecksums`. Return the first invalid row, or -1."""
     for row in range(len(sweeps)):
         start, end = key_offsets[row], key_offsets[row + 1]
         tail = end - _KEY_TAIL_BYTES
-        value, value_end = value_offsets[row], value_offsets[row + 1]
-        if tail < start + 2 or keys[tail - 1] != 0 or not _is_valid(values, value, value_end):
+        value_start, value_end = value_offsets[row], value_offsets[row + 1]
+        if tail < start + 2 or keys[tail - 1] != 0 or not _is_valid_value(values, value_start, value_end):
             return row
         sweeps[row] = read_big_endian(keys, tail, 4)
-        value_hash = hash_bytes(values, value, value_end)
+        value_hash = hash_bytes(values, value_start, value_end)
         checksums[row] = hash_bytes(keys, start, end) ^ (value_hash * np.int64(3))
     return -1
 
 
 @jit()
-def _is_valid(values, start, end):
+def _is_valid_value(values, start, end):
     """Return whether a value has the version, and exactly the length that its flags imply."""
     if end - start < _HEAD_BYTES or values[start] != _VERSION:
         return False
@@ -122,10 +125,21 @@ def _is_valid(values, start, end):
 
 @jit()
 def _decode(
-    keys, key_offsets, values, value_offsets, rows, hashes, numbers, flags, key_ends, key_bytes, text_ends, text_bytes
+    keys,
+    key_offsets,
+    values,
+    value_offsets,
+    rows,
+    hashes,
+    numbers,
+    flags,
+    key_ends,
+    key_bytes,
+    redirect_ends,
+    redirect_bytes,
 ):
     scratch = np.empty(len(keys), np.uint8)
-    key_length, text_length = 0, 0
+    key_length, redirect_length = 0, 0
     for i in range(len(rows)):
         row = rows[i]
         start, tail = key_offsets[row], key_offsets[row + 1] - _KEY_TAIL_BYTES
@@ -135,25 +149,25 @@ def _decode(
         key_length += end - start
         key_ends[i + 1] = key_length
         position = value_offsets[row]
-        flag = values[position + 1]
-        flags[i] = flag
+        row_flags = values[position + 1]
+        flags[i] = row_flags
         numbers[0, i] = read_big_endian(keys, tail, 4)
         numbers[1, i] = read_big_endian(keys, tail + 4, 8)
         numbers[2, i] = read_big_endian(values, position + 2, 2)
         position += _HEAD_BYTES
         hashes[3, i] = hashes[4, i] = hashes[5, i] = 0
-        if flag & _DOCUMENT:
+        if row_flags & _DOCUMENT:
             hashes[3, i] = read_big_endian(values, position, 8)
             position += _ID_BYTES
-        if flag & _FINGERPRINT:
+        if row_flags & _FINGERPRINT:
             hashes[4, i] = read_big_endian(values, position, 8)
             position += _HASH_BYTES
-        if flag & _LINKS:
+        if row_flags & _LINKS:
             hashes[5, i] = read_big_endian(values, position, 8)
             position += _HASH_BYTES
-        if flag & _REDIRECT:
+        if row_flags & _REDIRECT:
             length = read_big_endian(values, position, 2)
             position += 2
-            text_bytes[text_length : text_length + length] = values[position : position + length]
-            text_length += length
-        text_ends[i + 1] = text_length
+            redirect_bytes[redirect_length : redirect_length + length] = values[position : position + length]
+            redirect_length += length
+        redirect_ends[i + 1] = redirect_length

@@ -14,19 +14,19 @@ from streams.export.hashes import INDEX_EXTENSIONS, INDEX_NAMES, KEPT_ESCAPES
 from streams.sketch.kernel import jit
 from streams.sketch.murmur3 import first_64_bits
 
-_NO_DIGIT = 255
+_NOT_A_DIGIT = 255
 _PERCENT, _SLASH, _QUESTION_MARK, _HOST_END, _DOT = (np.uint8(ord(char)) for char in "%/?).")
 
 
 def _digit_values() -> NDArray[np.uint8]:
-    values = np.full(256, _NO_DIGIT, dtype=np.uint8)
+    values = np.full(256, _NOT_A_DIGIT, dtype=np.uint8)
     for digit in "0123456789abcdefABCDEF":
         values[ord(digit)] = int(digit, 16)
     return values
 
 
-def _padded(names: tuple[bytes, ...]) -> NDArray[np.uint8]:
-    """Return names as rows of bytes, each preceded by its length."""
+def _length_prefixed(names: tuple[bytes, ...]) -> NDArray[np.uint8]:
+    """Return names as rows of bytes, each with the length of the name in its first byte."""
     rows = np.zeros((len(names), 1 + max(map(len, names))), dtype=np.uint8)
     for row, name in zip(rows, names, strict=True):
         row[0] = len(name)
@@ -35,8 +35,8 @@ def _padded(names: tuple[bytes, ...]) -> NDArray[np.uint8]:
 
 
 _DIGITS = _digit_values()
-_KEPT = np.isin(np.arange(256), list(KEPT_ESCAPES))
-_NAMES, _EXTENSIONS = _padded(INDEX_NAMES), _padded(INDEX_EXTENSIONS)
+_IS_KEPT_ESCAPE = np.isin(np.arange(256), list(KEPT_ESCAPES))
+_NAMES, _EXTENSIONS = _length_prefixed(INDEX_NAMES), _length_prefixed(INDEX_EXTENSIONS)
 
 
 @jit()
@@ -47,7 +47,7 @@ def hash_bytes(data, start, end):
 
 @jit()
 def _equals(data, start, end, row):
-    """Return whether `data[start:end]` is the name in a row of `_padded`, ignoring the case of letters."""
+    """Return whether `data[start:end]` is the name in a row of `_length_prefixed`, ignoring case."""
     if end - start != row[0]:
         return False
     for i in range(end - start):
@@ -74,7 +74,10 @@ def _is_index_file(path, start, end):
 
 @jit()
 def normalise(data, start, end, target):
-    """Write the `page_key` of the key `data[start:end]` into `target`, which must be as long; return its length."""
+    """Write the `page_key` of the URL key `data[start:end]` to `target`, and return its length.
+
+    `target` must be at least as long as the URL key.
+    """
     length, segment, in_query = 0, -1, False
     position = start
     while position < end or not in_query:
@@ -87,9 +90,9 @@ def normalise(data, start, end, target):
                 break
         elif byte == _PERCENT and position + 2 < end:
             high, low = _DIGITS[data[position + 1]], _DIGITS[data[position + 2]]
-            if max(high, low) < _NO_DIGIT:
+            if max(high, low) < _NOT_A_DIGIT:
                 value = uint8(high * 16 + low)
-                if _KEPT[value]:
+                if _IS_KEPT_ESCAPE[value]:
                     for i in range(3):
                         char = data[position + i]
                         target[length + i] = char - uint8(32) if char >= uint8(97) else char
@@ -108,7 +111,7 @@ def normalise(data, start, end, target):
 
 @jit()
 def hash_key(data, start, end, scratch):
-    """Return the page, path and host of a URL key. `scratch` must be as long as the key."""
+    """Return the hashes of the page, path and host of a URL key. `scratch` must be at least as long as the key."""
     host_length = 0
     for position in range(start, end):
         if data[position] == _HOST_END:

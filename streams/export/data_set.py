@@ -1,13 +1,13 @@
 """The folder of a data set: its manifest, its locks, and the replacement of its files in one step.
 
 An export writes new files below FOLDER/export.tmp/RUN. To commit, it removes the manifest, moves the new files into
-place, deletes obsolete files, and writes the new manifest. An export that is interrupted before
-the commit leaves the old data set intact. One that is interrupted during the commit leaves no manifest, and the next
-export writes all files again. RUN is a random name, so that a worker that has not yet noticed the end of an
-interrupted export does not disturb the next one.
+place, deletes obsolete files, and writes the new manifest. An export that is interrupted before the commit leaves the
+old data set intact. An export that is interrupted during the commit leaves no manifest, and the next export writes
+all files again. RUN is a random name: a worker that is still writing files for an interrupted export cannot disturb
+the next export.
 
-A reader holds a shared lock on the folder, for which a commit waits. A reader therefore never sees files of two
-exports. Another lock, on FOLDER/export.lock, keeps two exports from writing to the same folder.
+A reader holds a shared lock on the folder, and a commit waits until it is released. A reader therefore never sees
+files of two exports. Another lock, on FOLDER/export.lock, keeps two exports from writing to the same folder.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from streams.export.schema import MANIFEST_FILE, SWEEP_TABLES, TABLES
 FORMAT = 1  # incremented whenever the columns, the hashes or the checksums change
 _NEW_FILES, _LOCK_FILE = "export.tmp", "export.lock"
 TableName = Literal["captures", "documents", "clusters", "links", "hosts"]
-Count = Annotated[int, Meta(ge=0)]
+NonNegative = Annotated[int, Meta(ge=0)]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of a table that come from one partition and, in most tables, from one sweep."""
 
     table: TableName
-    sweep: Count | None = None  # the number of the sweep
-    partition: Count = 0
+    sweep: NonNegative | None = None  # the number of the sweep
+    partition: NonNegative = 0
     rows: int
     bytes: int  # size of the file; a part without rows has no file, and its size is 0
-    checksum: int  # of the rows of the state from which it was written; independent of their order
+    checksum: int  # of the state's rows from which the file was written; independent of their order
 
     @property
     def key(self) -> tuple[str, int | None, int]:
@@ -66,8 +66,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[Part] = []
 
 
-def part_name(table: str, sweep: int | None, partition: int) -> str:
-    """Return the path of a file below the folder of the data set."""
+def relative_path(table: str, sweep: int | None, partition: int) -> str:
+    """Return the path of a part's file, relative to the folder of the data set."""
     folder = f"{table}/{sweep:08}" if table in SWEEP_TABLES else table
     return f"{folder}/part-{partition:05}.parquet"
 
@@ -84,12 +84,12 @@ class Workspace(NamedTuple):
 
     def new_file(self, table: str, sweep: int | None, partition: int) -> Path:
         """Return the path of a file that has not been committed yet."""
-        return self.new_files / part_name(table, sweep, partition)
+        return self.new_files / relative_path(table, sweep, partition)
 
     def current_file(self, part: Part) -> Path:
         """Return the path of a part's file: the new file if the part was written again, otherwise the old one."""
         path = self.new_file(*part.key)
-        return path if path.exists() else self.folder / part_name(*part.key)
+        return path if path.exists() else self.folder / relative_path(*part.key)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -102,8 +102,8 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 @contextmanager
-def reading(folder: Path) -> Iterator[None]:
-    """Make exports to this folder wait until the block ends.
+def read_lock(folder: Path) -> Iterator[None]:
+    """Make commits of exports to this folder wait until the block ends.
 
     Raise InputError if the folder contains no complete data set.
     """
@@ -122,22 +122,22 @@ def reading(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[tuple[Workspace, Manifest | None]]:
-    """Prepare a folder for an export, and yield a workspace and the manifest.
+def prepare_export(folder: Path) -> Iterator[tuple[Workspace, Manifest | None]]:
+    """Prepare a folder for an export, and yield a workspace and the manifest of the old data set, if it has one.
 
     Remove the new files of an interrupted export. The manifest lacks the parts whose files are missing or have a
     different size, so that they are written again. Raise InputError if another export is writing to the folder, or if
-    it contains other files.
+    the folder is not empty and contains no export.
     """
     is_data_set = any((folder / name).exists() for name in (MANIFEST_FILE, _LOCK_FILE))
     if folder.is_dir() and any(folder.iterdir()) and not is_data_set:
-        raise InputError(f"{folder} contains files that are not an export", "name a new or empty folder")
+        raise InputError(f"{folder} contains files, but no export", "choose a new or an empty folder")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK_FILE).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"another export is writing to {folder}", "wait until it has ended") from None
+            raise InputError(f"another export is writing to {folder}", "wait until it has finished") from None
         _remove_new_files(folder)
         workspace = Workspace(folder, os.urandom(8).hex())
         workspace.new_files.mkdir(parents=True)
@@ -155,12 +155,12 @@ def _without_damaged_parts(folder: Path, manifest: Manifest | None) -> Manifest 
 
 
 def _is_intact(folder: Path, part: Part) -> bool:
-    path = folder / part_name(*part.key)
+    path = folder / relative_path(*part.key)
     return not part.rows or (path.is_file() and path.stat().st_size == part.bytes)
 
 
 def commit(workspace: Workspace, manifest: Manifest, on_wait: Callable[[], None] = lambda: None) -> None:
-    """Replace the data set. The parts of the manifest are the new files, and those old files that stay.
+    """Replace the data set: move new files into place, keep old files of the manifest, and delete other part files.
 
     Call `on_wait` before waiting for readers.
     """
@@ -173,7 +173,7 @@ def commit(workspace: Workspace, manifest: Manifest, on_wait: Callable[[], None]
         _lock_exclusively(descriptor, on_wait)
         (folder / MANIFEST_FILE).unlink(missing_ok=True)
         os.fsync(descriptor)
-        _replace_files(workspace, new_files, {part_name(*part.key) for part in manifest.parts if part.rows})
+        _replace_files(workspace, new_files, {relative_path(*part.key) for part in manifest.parts if part.rows})
         path = workspace.new_files / MANIFEST_FILE
         path.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
         disk_sync.replace(path, folder / MANIFEST_FILE)
@@ -189,22 +189,23 @@ def _lock_exclusively(descriptor: int, on_wait: Callable[[], None]) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-def _replace_files(workspace: Workspace, new_files: Iterable[Path], needed_names: set[str]) -> None:
-    folder, folders = workspace.folder, set()
+def _replace_files(workspace: Workspace, new_files: Iterable[Path], kept_paths: set[str]) -> None:
+    """Move new files into place. Delete the other part files, except those with a relative path in `kept_paths`."""
+    folder, changed_folders = workspace.folder, set()
     for path in new_files:
         target = folder / path.relative_to(workspace.new_files)
         target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
-        folders.add(target.parent)
+        changed_folders.add(target.parent)
     for table in TABLES:
         for path in sorted((folder / table).rglob("part-*.parquet")):
-            if path.relative_to(folder).as_posix() not in needed_names:
+            if path.relative_to(folder).as_posix() not in kept_paths:
                 path.unlink()
         if table in SWEEP_TABLES and (folder / table).is_dir():
             for sweep_folder in (folder / table).iterdir():
                 if sweep_folder.is_dir() and not any(sweep_folder.iterdir()):
                     sweep_folder.rmdir()
-    for path in folders:
+    for path in changed_folders:
         disk_sync.sync(path)
 
 

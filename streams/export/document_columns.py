@@ -1,7 +1,7 @@
-"""Decode blocks of rows of `documents` into the columns of the table of documents, in compiled code.
+"""Decode blocks of `documents` rows into the columns of the exported table, in compiled code.
 
-`state.codecs.document_row` documents the layout. It also decodes the rows that this module finds invalid, so that
-the error is the same.
+`state.codecs.document_row` documents the layout. If this module finds a row invalid, that codec decodes the row again
+and raises the error.
 """
 
 # Annotations cannot express the numba types of compiled functions.
@@ -34,24 +34,24 @@ _VERSION = np.uint8(document_row.VERSION)
 
 
 def checksums(block: RowBlock) -> NDArray[np.int64]:
-    """Return a hash of each row of a block. Raise StateCorrupt if a row is invalid."""
+    """Return the checksum of each row of a block. Raise StateCorrupt if a row is invalid."""
     result = np.empty(len(block), np.int64)
-    invalid = _read(*block, result)
-    if invalid >= 0:
-        document_row.decode(*block.row(invalid))
+    invalid_row = _read_checksums(*block, result)
+    if invalid_row >= 0:
+        document_row.decode(*block.row(invalid_row))
         raise AssertionError("the two decoders disagree about a document")
     return result
 
 
 def decode(block: RowBlock, rows: NDArray[np.int64]) -> pa.RecordBatch:
-    """Return the columns of these rows of a block, which `checksums` has found valid."""
+    """Return the columns of these rows of a block. `checksums` must have found the block valid."""
     count = len(rows)
     numbers = np.empty((5, count), np.int64)
     ids = np.empty((count, ID_BYTES), np.uint8)
     signature_ends, sample_ends = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     signatures, samples = np.empty(len(block.values), np.uint8), np.empty(len(block.values), np.uint8)
     _decode(*block, rows, numbers, ids, signature_ends, signatures, sample_ends, samples)
-    samples[: sample_ends[-1]].view(np.uint32).byteswap(inplace=True)  # from big-endian order
+    samples[: sample_ends[-1]].view(np.uint32).byteswap(inplace=True)  # from big-endian to little-endian
     document, first_seen, tokens, shingles, exponent = numbers
     columns = [
         pa.array(document),
@@ -67,7 +67,7 @@ def decode(block: RowBlock, rows: NDArray[np.int64]) -> pa.RecordBatch:
 
 
 @jit()
-def _read(keys, key_offsets, values, value_offsets, result):
+def _read_checksums(keys, key_offsets, values, value_offsets, result):
     """Fill in the checksums. Return the first invalid row, or -1."""
     for row in range(len(result)):
         start, end = value_offsets[row], value_offsets[row + 1]
@@ -78,7 +78,7 @@ def _read(keys, key_offsets, values, value_offsets, result):
         bins = read_big_endian(values, start + _BINS, 2)
         if end - start != _HEAD_BYTES + bins + 4 * read_big_endian(values, start + _SAMPLE_SIZE, 2):
             return row
-        # The id determines the sketch, so only the time can change.
+        # The id determines the sketch, so of the value, only the head with the time can change.
         head_hash = hash_bytes(values, start, start + _HEAD_BYTES)
         result[row] = hash_bytes(keys, key_offsets[row], key_offsets[row + 1]) ^ (head_hash * np.int64(3))
     return -1

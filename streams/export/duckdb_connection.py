@@ -1,4 +1,4 @@
-"""Connect to DuckDB with limited memory. Larger tables are in a temporary folder."""
+"""Connect to DuckDB with limited memory. Tables that exceed it are stored in a temporary folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streams.errors import StateError
 
 
 class SqlLimits(msgspec.Struct, frozen=True):
-    """The memory and the threads of DuckDB."""
+    """Limits on the memory and the threads of DuckDB."""
 
     memory_mib: int = 1024
     threads: int = 0  # 0: one per core
@@ -54,5 +54,5 @@ def _connect(limits: SqlLimits, temporary_folder: Path | None) -> Iterator[duckd
 
 
 def quote(text: str) -> str:
-    """Return the content of an SQL string literal."""
+    """Return text for use between the quotes of an SQL string literal."""
     return text.replace("'", "''")

@@ -1,8 +1,8 @@
 """The 64-bit hashes by which a data set identifies pages, paths, hosts and documents.
 
 A hash of bytes is the first half of their MurmurHash3 (x64, 128 bits, seed 0), as a signed integer. An id that is
-itself a hash, such as a document id, is represented by its first eight bytes as a signed big-endian integer: its
-hexadecimal digits are those that the commands print.
+itself a hash, such as a document id, is represented by its first eight bytes as a signed big-endian integer. These
+bytes are the beginning of the id that commands print in hexadecimal.
 
 `streams.export.column_hashes` computes the same hashes for whole columns.
 """
@@ -28,9 +28,9 @@ def url_hash(key: bytes) -> int:
 
 
 def page_key(key: bytes) -> bytes:
-    """Return the normalised form of a URL key: URLs that are spellings of each other have the same form.
+    """Return the normalised form of a URL key, which is the same for all spellings of a URL.
 
-    Percent-escapes are decoded, except those of characters that would then act as delimiters. The name of a
+    Percent-escapes are decoded, except for characters that would act as delimiters once decoded. The name of a
     directory's index file is removed from the end of the path. The result may contain any byte.
     """
     path, mark, query = key.partition(b"?")

@@ -1,7 +1,7 @@
 """Decode the chunks of links in blocks of rows of `link_chunks`, in compiled code.
 
-`state.codecs.link_chunk` documents the layout. It also decodes the chunks that this module finds invalid, so that
-the error is the same. Many pages share a chunk: `decode` is called once per chunk, and `expand` once per page.
+`state.codecs.link_chunk` documents the layout. If this module finds a chunk invalid, that codec decodes the chunk
+again and raises the error. Many pages share a chunk: `decode` is called once per chunk, and `expand` once per page.
 """
 
 # Annotations cannot express the numba types of compiled functions.
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from state.row_blocks import RowBlock
 
+# Masks of the flags of a link.
 _KIND, _NOFOLLOW, _NAVIGATION, _ANCHOR, _UNKNOWN = (
     np.uint8(7),
     np.uint8(16),
@@ -39,28 +40,28 @@ _VARINT_BYTES_MAX = 4
 
 
 class Chunks(NamedTuple):
-    """The links of chunks. Those of chunk i are `ends[i] : ends[i + 1]` in the other columns."""
+    """The links of several chunks. Chunk i has the rows `ends[i] : ends[i + 1]` of the columns for links."""
 
     ends: NDArray[np.int64]
     targets: NDArray[np.int64]
     target_hosts: NDArray[np.int64]
     flags: NDArray[np.uint8]
-    anchor_starts: NDArray[np.int64]  # in `values`
+    anchor_starts: NDArray[np.int64]  # positions in `values`
     anchor_lengths: NDArray[np.int64]
     values: NDArray[np.uint8]
 
 
 def chunk_rows(block: RowBlock) -> NDArray[np.int64]:
-    """Return the rows of a block that contain links. The other rows name the pages with a chunk."""
+    """Return the numbers of the rows of a block that contain chunks. The other rows name the pages of a chunk."""
     return np.flatnonzero(np.diff(block.key_offsets) == link_chunk.CHUNK_ID_BYTES)
 
 
 def decode(block: RowBlock, rows: NDArray[np.int64]) -> Chunks:
-    """Decode the chunks in these rows of a block. Raise StateCorrupt if one is invalid."""
+    """Decode the chunks in these rows of a block. Raise StateCorrupt if a chunk is invalid."""
     ends = np.zeros(len(rows) + 1, np.int64)
-    invalid = _count(block.values, block.value_offsets, rows, ends)
-    if invalid >= 0:
-        link_chunk.decode(block.row(int(rows[invalid]))[1])
+    invalid_chunk = _count_links(block.values, block.value_offsets, rows, ends)
+    if invalid_chunk >= 0:
+        link_chunk.decode(block.row(int(rows[invalid_chunk]))[1])
         raise AssertionError("the two decoders disagree about a chunk of links")
     hashes = np.empty((2, ends[-1]), np.int64)
     flags, anchors = np.empty(ends[-1], np.uint8), np.empty((2, ends[-1]), np.int64)
@@ -71,7 +72,7 @@ def decode(block: RowBlock, rows: NDArray[np.int64]) -> Chunks:
 def expand(
     chunks: Chunks, indexes: NDArray[np.int64], sources: NDArray[np.int64], lists: NDArray[np.int64]
 ) -> pa.RecordBatch:
-    """Return the links of pages. Page i has the links of the chunk `indexes[i]`."""
+    """Return the columns of links: the page `sources[i]` has, in its list `lists[i]`, the chunk `indexes[i]`."""
     counts = np.diff(chunks.ends)[indexes]
     pages = np.repeat(np.arange(len(indexes)), counts)
     first_links = np.cumsum(counts) - counts
@@ -80,7 +81,7 @@ def expand(
     anchor_ends = np.zeros(len(links) + 1, np.int64)
     np.cumsum(chunks.anchor_lengths[links], out=anchor_ends[1:])
     anchors = np.empty(anchor_ends[-1], np.uint8)
-    _copy(chunks.values, chunks.anchor_starts, links, anchor_ends, anchors)
+    _copy_anchors(chunks.values, chunks.anchor_starts, links, anchor_ends, anchors)
     columns = [
         pa.array(sources[pages]),
         pa.array(lists[pages]),
@@ -89,7 +90,7 @@ def expand(
         pa.array((flags & _KIND).astype(np.int8)),
         pa.array(flags & _NOFOLLOW != 0),
         pa.array(flags & _NAVIGATION != 0),
-        arrow_arrays.text_array(anchor_ends, anchors),
+        arrow_arrays.string_array(anchor_ends, anchors),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=LINKS)
 
@@ -110,9 +111,11 @@ def read_varint(values, position, end):
 
 @jit()
 def _read_link(values, position, end, target_length):
-    """Read a link: return its flags, and the position and length of the rest of its target and of its anchor.
+    """Read a link. `target_length` is the length of the previous link's target.
 
-    The last result is the position after the link, or negative if the link is invalid.
+    Return the flags, the number of bytes that the target shares with the previous target, the position and length of
+    the rest of the target, the position and length of the anchor, and the position after the link. The last result is
+    negative if the link is invalid.
     """
     flags = values[position]
     shared, position = read_varint(values, position + 1, end)
@@ -131,7 +134,7 @@ def _read_link(values, position, end, target_length):
 
 
 @jit()
-def _count(values, offsets, rows, ends):
+def _count_links(values, offsets, rows, ends):
     """Fill in the ends of the chunks. Return the index of the first invalid chunk, or -1."""
     count = 0
     for i in range(len(rows)):
@@ -173,19 +176,18 @@ def _decode(values, offsets, rows, hashes, flags, anchors):
 
 
 @jit()
-def _copy(values, starts, links, ends, target):
+def _copy_anchors(values, starts, links, ends, target):
     for i in range(len(links)):
         start = starts[links[i]]
         target[ends[i] : ends[i + 1]] = values[start : start + ends[i + 1] - ends[i]]
 
 
 @jit()
-def explode_lists(keys, key_offsets, values, value_offsets, pairs):
-    """Fill `pairs` with a row per list and chunk: source, list, chunk.
+def explode_lists(keys, key_offsets, values, value_offsets, columns):
+    """Fill `columns` (source, list, chunk) with an entry for each chunk of each list.
 
-    Return the first invalid list or -1, and the number of pairs.
-
-    The rows are those of `link_lists`, whose layout `state.codecs.link_list` documents.
+    The rows are those of `link_lists`, whose layout `state.codecs.link_list` documents. Return the first invalid row,
+    or -1, and the number of entries.
     """
     scratch = np.empty(len(keys), np.uint8)
     count = 0
@@ -197,7 +199,7 @@ def explode_lists(keys, key_offsets, values, value_offsets, pairs):
         source, _, _ = hash_key(keys, start, end, scratch)
         link_list = read_big_endian(keys, end + 1, 8)
         for position in range(value + 1, value_end, 8):
-            pairs[0, count], pairs[1, count] = source, link_list
-            pairs[2, count] = read_big_endian(values, position, 8)
+            columns[0, count], columns[1, count] = source, link_list
+            columns[2, count] = read_big_endian(values, position, 8)
             count += 1
     return -1, count

@@ -12,37 +12,38 @@ from streams.export.schema import TABLES
 
 _ROWS_PER_GROUP = 1 << 17
 _BUFFERED_BYTES_MAX = 1 << 26  # of all files together
-_REPEATED_COLUMNS = ["host", "status", "sweep", "source", "target_host", "link_list", "kind", "name"]
+# Columns with few distinct values.
+_DICTIONARY_COLUMNS = ["host", "status", "sweep", "source", "target_host", "link_list", "kind", "name"]
 
 
 class PartFiles:
-    """Collects rows by sweep, and writes them as row groups. Tables without sweeps use None as the sweep."""
+    """Collects rows by sweep, and writes them as row groups. For tables without sweeps, the sweep is None."""
 
     def __init__(self, workspace: Workspace, table: str, partition: int) -> None:
         self._workspace, self._table, self._partition = workspace, table, partition
-        self._writers: dict[int | None, _PartFile] = {}
-        self.sizes: dict[int | None, tuple[int, int]] = {}  # the numbers of rows and bytes of the complete files
+        self._files: dict[int | None, _PartFile] = {}
+        self.sizes: dict[int | None, tuple[int, int]] = {}  # the rows and bytes of each complete file
 
     def write(self, sweep: int | None, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        if sweep not in self._writers:
+        if sweep not in self._files:
             path = self._workspace.new_file(self._table, sweep, self._partition)
-            self._writers[sweep] = _PartFile(path, TABLES[self._table])
-        self._writers[sweep].add(batch)
-        while sum(writer.buffered_bytes for writer in self._writers.values()) > _BUFFERED_BYTES_MAX:
-            max(self._writers.values(), key=lambda writer: writer.buffered_bytes).flush()
+            self._files[sweep] = _PartFile(path, TABLES[self._table])
+        self._files[sweep].add(batch)
+        while sum(writer.buffered_bytes for writer in self._files.values()) > _BUFFERED_BYTES_MAX:
+            max(self._files.values(), key=lambda writer: writer.buffered_bytes).flush()
 
     def close(self) -> None:
-        """Complete the files."""
-        self.sizes = {sweep: writer.close() for sweep, writer in self._writers.items()}
+        """Complete the files, and fill in `sizes`."""
+        self.sizes = {sweep: writer.close() for sweep, writer in self._files.items()}
 
 
 class _PartFile:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._schema = path, schema
-        dictionaries = [name for name in _REPEATED_COLUMNS if name in schema.names]
+        dictionaries = [name for name in _DICTIONARY_COLUMNS if name in schema.names]
         # Sketches are nearly random: for them, zstd takes twice as long and saves nothing.
         compression, level = ("snappy", None) if "signature" in schema.names else ("zstd", 1)
         self._writer = pq.ParquetWriter(

@@ -1,10 +1,13 @@
 """Write the files of one partition of a data set. The embedded engine has a single partition, with the number 0.
 
-    captures, links, hosts    from the partition's own rows
-    documents, clusters       also from the captures of all partitions, which are stored with their URLs
+    captures, links, hosts    from the rows of the partition
+    documents                 from the rows of the partition and the captures of all partitions
+    clusters                  from the exported documents and the parents of documents of all partitions
 
-Every pass over the rows adds up a checksum per sweep. A sweep whose checksum is that of the previous export keeps its
-files; another pass writes those that differ, such as after `forget`.
+A document and its captures may be in different partitions, because captures are in the partition of their URL.
+
+Each pass over the rows computes a checksum per sweep. If it equals the checksum of the previous export, the files of
+the sweep are kept. Otherwise, as after `forget`, another pass writes them again.
 """
 
 from __future__ import annotations
@@ -45,19 +48,21 @@ _SWEEPS_PER_PASS = 64  # each has an open file
 _POINTER_STEPS_MAX = 64
 _LINKS_PER_BATCH = 1 << 18
 _RESULT_ROWS_PER_BATCH = 1 << 16
-_PAIRS = pa.schema([("source", pa.int64()), ("link_list", pa.int64()), ("chunk", pa.int64())])
+_LIST_CHUNKS = pa.schema([("source", pa.int64()), ("link_list", pa.int64()), ("chunk", pa.int64())])
 _CHECKSUM_FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
-_CHECKSUM_MASK = (1 << 63) - 1
+_CHECKSUM_MASK = (1 << 63) - 1  # keeps sums in the range of a signed 64-bit integer
 
 PartKey = tuple[str, int | None, int]
 
 
 class Piece(NamedTuple):
-    """Rows of one or more sweeps, which are decoded only if their sweeps are written."""
+    """Rows of one or more sweeps. Only the rows of the sweeps to write are decoded."""
 
     sweeps: NDArray[np.int32]
     checksums: NDArray[np.int64]
-    decode: Callable[[NDArray[np.int64]], Iterable[pa.RecordBatch]]  # returns the columns of some of the rows
+    decode: Callable[
+        [NDArray[np.int64]], Iterable[pa.RecordBatch]
+    ]  # returns the columns of the rows at these positions
 
 
 class PartitionExport:
@@ -73,7 +78,7 @@ class PartitionExport:
         partition: int = 0,
         on_rows: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Prepare to write these sweeps. `on_rows` is called with the number of rows read, and may raise an error."""
+        """Prepare to write these sweeps. `on_rows` is called with the number of rows read, and may raise to stop."""
         self.parts: list[Part] = []
         self._workspace, self._rows, self._partition = workspace, rows, partition
         self._sweeps, self._previous, self._on_rows = sorted(sweeps), previous, on_rows
@@ -83,13 +88,13 @@ class PartitionExport:
 
     def write_links(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Write the links of the captures, which must have been written before."""
-        captures = captures_files(self._workspace, self.parts)
-        if captures:
-            self._create_lists(connection, captures)
+        files = capture_files(self._workspace, self.parts)
+        if files:
+            self._create_lists(connection, files)
             self._write_sweep_table("links", lambda: self._link_pieces(connection))
 
     def write_documents(self, connection: duckdb.DuckDBPyConnection, captures: Collection[Path]) -> None:
-        """Write the documents of these files of captures, which must be those of all partitions."""
+        """Write the documents of captures. `captures` are the files of captures of all partitions."""
         if captures:
             connection.execute(
                 "CREATE OR REPLACE TABLE first_sweeps AS SELECT document, min(sweep) AS sweep"
@@ -98,7 +103,7 @@ class PartitionExport:
             self._write_sweep_table("documents", lambda: self._document_pieces(connection))
 
     def write_parents(self) -> Path:
-        """Write the parents of documents to a temporary file, for `write_clusters`."""
+        """Write the parents of documents in the union-find to a temporary file, for `write_clusters`."""
         path = parents_file(self._workspace, self._partition)
         path.parent.mkdir(parents=True, exist_ok=True)
         with pq.ParquetWriter(path, CLUSTERS, compression="snappy") as writer:
@@ -110,9 +115,9 @@ class PartitionExport:
         return path
 
     def write_clusters(self, connection: duckdb.DuckDBPyConnection, parents: Collection[Path]) -> None:
-        """Write the root of every document that has been written before.
+        """Write the cluster, identified by its root, of each document that `write_documents` has written.
 
-        `parents` are the files of `write_parents` of all partitions.
+        `parents` are the files that `write_parents` has written for all partitions.
         """
         files = PartFiles(self._workspace, "clusters", self._partition)
         parts = [part for part in self.parts if part.table == "documents" and part.rows]
@@ -150,24 +155,24 @@ class PartitionExport:
             yield block
 
     def _write_sweep_table(self, table: TableName, pieces: Callable[[], Iterable[Piece]]) -> None:
-        """Write the sweeps that were not exported before, and those whose checksums differ."""
+        """Write the sweeps that were not exported before, and the sweeps whose checksums have changed."""
         previous = {sweep: self._previous.get((table, sweep, self._partition)) for sweep in self._sweeps}
         new = [sweep for sweep, part in previous.items() if part is None]
         checksums = self._write_sweeps(table, pieces, new[:_SWEEPS_PER_PASS])
-        rest = new[_SWEEPS_PER_PASS:]
+        remaining = new[_SWEEPS_PER_PASS:]
         for sweep, part in previous.items():
             if part is not None and part.checksum == checksums[sweep]:
                 self.parts.append(part)
             elif part is not None:
-                rest.append(sweep)
-        while rest:
-            self._write_sweeps(table, pieces, rest[:_SWEEPS_PER_PASS])
-            rest = rest[_SWEEPS_PER_PASS:]
+                remaining.append(sweep)
+        while remaining:
+            self._write_sweeps(table, pieces, remaining[:_SWEEPS_PER_PASS])
+            remaining = remaining[_SWEEPS_PER_PASS:]
 
     def _write_sweeps(
-        self, table: TableName, pieces: Callable[[], Iterable[Piece]], written: Collection[int]
+        self, table: TableName, pieces: Callable[[], Iterable[Piece]], sweeps_to_write: Collection[int]
     ) -> dict[int, int]:
-        """Write the files of some sweeps. Return the checksums of all sweeps."""
+        """Write the files of some sweeps. Return the checksum of every sweep of the export."""
         checksums = dict.fromkeys(self._sweeps, 0)
         files = PartFiles(self._workspace, table, self._partition)
         for piece in pieces():
@@ -175,14 +180,14 @@ class PartitionExport:
             numbers, starts = np.unique(piece.sweeps[order], return_index=True)
             for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
                 if number not in checksums:
-                    continue  # a cancelled sweep, or one that was not asked for
+                    continue  # a cancelled sweep, or a sweep that was not requested
                 checksums[number] += int(piece.checksums[rows].sum(dtype=np.int64))
-                if number in written:
+                if number in sweeps_to_write:
                     for batch in piece.decode(rows):
                         files.write(number, batch)
         files.close()
         checksums = {sweep: checksum & _CHECKSUM_MASK for sweep, checksum in checksums.items()}
-        for sweep in written:
+        for sweep in sweeps_to_write:
             self._add_part(table, sweep, files, checksums[sweep])
         return checksums
 
@@ -193,13 +198,13 @@ class PartitionExport:
 
     def _capture_pieces(self) -> Iterator[Piece]:
         for block in self._blocks(Family.CAPTURES):
-            sweeps, checksums = capture_columns.read_heads(block)
+            sweeps, checksums = capture_columns.read_checksums(block)
             yield Piece(sweeps, checksums, partial(_decode_captures, block))
 
     def _create_lists(self, connection: duckdb.DuckDBPyConnection, captures: Collection[Path]) -> None:
-        """Create the table `lists`: a row per list of links and chunk, with the first sweep that names the list."""
-        _insert(connection, "list_chunks", _PAIRS, self._list_batches())
-        # Lists of different URLs that are spellings of the same page may be equal.
+        """Create `lists`: a row for each chunk of each list of links, with the first sweep that has the list."""
+        _create_table(connection, "list_chunks", _LIST_CHUNKS, self._list_batches())
+        # DISTINCT, because the URLs that are spellings of one page may have the same list.
         connection.execute(
             f"""
             CREATE OR REPLACE TABLE lists AS
@@ -215,14 +220,14 @@ class PartitionExport:
 
     def _list_batches(self) -> Iterator[pa.RecordBatch]:
         for block in self._blocks(Family.LINK_LISTS):
-            pairs = np.empty((3, len(block.values) // 8), np.int64)
-            invalid, count = link_columns.explode_lists(*block, pairs)
-            if invalid >= 0:
-                key, value = block.row(invalid)
+            columns = np.empty((3, len(block.values) // 8), np.int64)
+            invalid_row, count = link_columns.explode_lists(*block, columns)
+            if invalid_row >= 0:
+                key, value = block.row(invalid_row)
                 link_list.decode_key(key)
                 link_list.decode(value)
                 raise AssertionError("the two decoders disagree about a list of links")
-            yield pa.RecordBatch.from_arrays([pa.array(column[:count]) for column in pairs], schema=_PAIRS)
+            yield pa.RecordBatch.from_arrays([pa.array(column[:count]) for column in columns], schema=_LIST_CHUNKS)
 
     def _link_pieces(self, connection: duckdb.DuckDBPyConnection) -> Iterator[Piece]:
         query = f"SELECT chunk, source, link_list, sweep FROM lists ORDER BY {unsigned_order('chunk')}"
@@ -254,8 +259,8 @@ class PartitionExport:
             )
 
 
-def captures_files(workspace: Workspace, parts: Iterable[Part]) -> list[Path]:
-    """Return the files of captures that the new data set will have."""
+def capture_files(workspace: Workspace, parts: Iterable[Part]) -> list[Path]:
+    """Return the files of captures among these parts of the new data set."""
     return [workspace.current_file(part) for part in parts if part.table == "captures" and part.rows]
 
 
@@ -275,7 +280,7 @@ def _decode_documents(match: Match, rows: NDArray[np.int64]) -> list[pa.RecordBa
 def _expand(
     match: Match, distinct_rows: NDArray[np.int64], indexes: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the links of some pairs of a list and a chunk, in batches of limited size."""
+    """Yield the links of the chunks in these rows of a match, in batches of limited size."""
     needed, indexes = np.unique(indexes[rows], return_inverse=True)
     chunks = link_columns.decode(match.block, distinct_rows[needed])
     _, sources, lists, _ = (column[rows] for column in match.columns)
@@ -299,8 +304,8 @@ def _mix(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
 def _create_roots(connection: duckdb.DuckDBPyConnection, parents: Collection[Path]) -> None:
     """Create the table `roots` with the root of every document that has a parent.
 
-    Each step doubles the number of pointers that are followed. The limit on steps stops at a cycle of pointers, which
-    only a damaged state contains.
+    Each step doubles the number of pointers that are followed. The number of steps is limited, because pointers form
+    a cycle if the state is damaged.
     """
     connection.execute(f"CREATE OR REPLACE TABLE roots AS SELECT * FROM {_read_files(parents)}")
     for _ in range(_POINTER_STEPS_MAX):
@@ -317,15 +322,15 @@ def _create_roots(connection: duckdb.DuckDBPyConnection, parents: Collection[Pat
 
 
 def _first_8_bytes(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the first eight bytes of each key or value as an integer, in the same order."""
+    """Return the first eight bytes of each key or value as an integer. Integers sort like the bytes."""
     first_bytes: NDArray[np.uint64] = data[offsets[:-1, None] + np.arange(8)].view(">u8").ravel().astype(np.uint64)
     return first_bytes
 
 
-def _insert(
+def _create_table(
     connection: duckdb.DuckDBPyConnection, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> None:
-    """Create a table with these rows."""
+    """Create a table with the rows of these batches."""
     connection.register("batch", schema.empty_table())
     connection.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM batch")
     for batch in batches:
@@ -340,6 +345,6 @@ def _batches(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pa.R
 
 
 def _read_files(files: Iterable[Path]) -> str:
-    """Return the call that reads Parquet files in SQL."""
+    """Return the SQL expression that reads Parquet files as a table."""
     names = ", ".join(f"'{quote(glob.escape(str(path)))}'" for path in files)
     return f"read_parquet([{names}])"

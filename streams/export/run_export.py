@@ -14,18 +14,18 @@ from streams.errors import InputError
 from streams.export import data_set
 from streams.export.data_set import ExportedSweep, Manifest, Part
 from streams.export.duckdb_connection import SqlLimits, connect
-from streams.export.partition_export import PartitionExport, captures_files
+from streams.export.partition_export import PartitionExport, capture_files
 from streams.export.schema import TABLES
 
 
 class ExportedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of a table in a data set, of one sweep if the table has a folder per sweep."""
+    """A table of a data set, or the part of one sweep if the table has a folder per sweep."""
 
     table: str
     sweep: str | None
     rows: int
-    bytes: int  # of its files
-    written: bool  # whether this export wrote it, instead of keeping its files
+    bytes: int  # total size of the files
+    written: bool  # whether this export wrote the files; if not, it kept the old files
 
 
 def export_state(
@@ -38,16 +38,17 @@ def export_state(
     on_rows: Callable[[int], None] = lambda _: None,
     on_wait: Callable[[], None] = lambda: None,
 ) -> list[ExportedTable]:
-    """Write the sweeps with these names to a data set, or all sweeps, and return what the data set contains.
+    """Export the sweeps with these names to a data set, or all sweeps if there are no names. Return its tables.
 
-    Sweeps that the data set already contains are brought up to date, and removed if they were cancelled.
-    `state_version` changes with every write; if it is that of the last export, the rows are not read again. `on_rows`
-    is called with the number of rows read, and `on_wait` before waiting for a program that reads the data set.
+    Sweeps that the data set already contains are brought up to date, or removed if they were cancelled.
+    `state_version` changes with every write; if it has not changed since the last export, the rows are not read.
+    `on_rows` is called with the number of rows read, and `on_wait` before waiting for a program that reads the data
+    set.
 
     Raise InputError if a sweep does not exist, or if the folder cannot be used.
     """
     view = View(rows)
-    with data_set.writing(folder) as (workspace, manifest):
+    with data_set.prepare_export(folder) as (workspace, manifest):
         old = previous_manifest(manifest, view.scheme.id)
         sweeps = select_sweeps(view.sweeps(), sweep_names, old)
         new = Manifest(scheme=view.scheme.id, state=state_version, sweeps=sweeps)
@@ -64,7 +65,7 @@ def export_state(
             export.write_captures()
             export.write_links(connection)
             export.write_hosts()
-            export.write_documents(connection, captures_files(workspace, export.parts))
+            export.write_documents(connection, capture_files(workspace, export.parts))
             export.write_clusters(connection, [export.write_parents()])
         new = msgspec.structs.replace(new, parts=sorted_parts(export.parts))
         data_set.commit(workspace, new, on_wait)
@@ -79,7 +80,10 @@ def previous_manifest(manifest: Manifest | None, scheme: str) -> Manifest:
 def select_sweeps(
     sweeps: Sequence[Sweep], names: Collection[str], old: Manifest | None = None
 ) -> list[ExportedSweep]:
-    """Return the sweeps of the new data set. Raise InputError if a sweep does not exist."""
+    """Return the sweeps of the new data set: those with these names, or all if there are no names, and the old ones.
+
+    Raise InputError if a sweep does not exist.
+    """
     if unknown := sorted(set(names) - {sweep.name for sweep in sweeps}):
         raise InputError(f"sweep {unknown[0]!r} does not exist", "list all sweeps with `lostfound sweep list`")
     exported = {sweep.number for sweep in old.sweeps} if old is not None else set()

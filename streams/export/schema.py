@@ -7,9 +7,10 @@
     FOLDER/clusters/part-...                       the cluster of each document
     FOLDER/hosts/part-...                          the number of captures per host and sweep
 
-SWEEP is the number of a sweep in eight digits, PARTITION that of a Kafka partition in five digits, or 00000. Files of
-different partitions contain different rows, with two exceptions: a host's captures are
-counted per partition, and two partitions can have the same links of a page if its URL has several spellings.
+SWEEP is the number of a sweep in eight digits. PARTITION is the number of a Kafka partition in five digits, or 00000
+if the state is not on Kafka. Files of different partitions contain different rows, with two exceptions: a host's
+captures are counted per partition, and two partitions may contain the same links of a page whose URL has several
+spellings.
 
 URLs, hosts, paths and documents are identified by hashes of 64 bits, so that joins compare integers:
 
@@ -35,9 +36,9 @@ CAPTURES = pa.schema(
         ("sweep", pa.int32()),
         ("time", pa.int64()),  # ms since the epoch, UTC
         ("status", pa.int16()),
-        ("document", _HASH),  # null without a document
+        ("document", _HASH),  # null if the page has no document
         ("fingerprint", _HASH),  # of the raw bytes; null if the page was not sketched
-        ("link_list", _HASH),  # null without links
+        ("link_list", _HASH),  # null if the page has no links
         ("redirect", pa.string()),  # the URL to which the response redirected, or null
     ]
 )
@@ -48,7 +49,7 @@ DOCUMENTS = pa.schema(
         ("first_seen", pa.int64()),  # ms since the epoch, UTC
         ("tokens", pa.int32()),
         ("shingles", pa.int32()),
-        ("exponent", pa.int8()),  # the sample contains the shingles that are divisible by 2**exponent
+        ("exponent", pa.int8()),  # the sample contains the shingles whose hash is divisible by 2**exponent
         ("signature", pa.binary()),  # one byte per bin
         ("sample", pa.binary()),  # four bytes per shingle, little-endian, ascending
     ]
@@ -57,7 +58,7 @@ CLUSTERS = pa.schema([("document", _HASH), ("cluster", _HASH)])  # a cluster is 
 LINKS = pa.schema(
     [
         ("source", _HASH),  # a page
-        ("link_list", _HASH),  # with `source`, the version of the page's links; captures name it
+        ("link_list", _HASH),  # identifies, with `source`, a version of the page's links; captures refer to it
         ("target", _HASH),  # a page
         ("target_host", _HASH),
         ("kind", pa.int8()),  # a value of `LinkKind`
@@ -76,10 +77,10 @@ HOSTS = pa.schema(
 )
 
 TABLES = {"captures": CAPTURES, "documents": DOCUMENTS, "clusters": CLUSTERS, "links": LINKS, "hosts": HOSTS}
-SWEEP_TABLES = frozenset({"captures", "documents", "links"})  # have a folder per sweep
+SWEEP_TABLES = frozenset({"captures", "documents", "links"})  # the tables with a folder per sweep
 MANIFEST_FILE = "export.json"
 
 
 def files_pattern(table: str) -> str:
-    """Return the pattern of a table's files below the folder of the data set."""
+    """Return the glob pattern of a table's files, relative to the folder of the data set."""
     return f"{table}/*/*.parquet" if table in SWEEP_TABLES else f"{table}/*.parquet"

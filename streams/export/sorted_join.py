@@ -1,4 +1,4 @@
-"""Join the sorted result of a query with sorted rows of the state, in memory of a fixed size."""
+"""Join the sorted result of a query with the sorted rows of the state, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from state.row_blocks import RowBlock
 
 
 class KeyedBlock(NamedTuple):
-    """Rows of a block with their keys, ascending."""
+    """Some rows of a block, and their keys in ascending order."""
 
     keys: NDArray[np.uint64]
     block: RowBlock
@@ -21,22 +21,22 @@ class KeyedBlock(NamedTuple):
 
 
 class Match(NamedTuple):
-    """Rows of a result, and the row of the block that belongs to each."""
+    """Rows of a query result, and for each the row of the block that has the same key."""
 
-    columns: list[NDArray[np.int64]]  # of the result; the first is the key
+    columns: list[NDArray[np.int64]]  # columns of the result; the first contains the keys
     block: RowBlock
     rows: NDArray[np.int64]
 
 
 def unsigned_order(column: str) -> str:
-    """Return the terms of an ORDER BY that sorts a hash like the keys of rows: as an unsigned integer."""
+    """Return the terms of an ORDER BY that sorts hashes like the keys of rows: as unsigned integers."""
     return f"{column} < 0, {column}"
 
 
 def join(batches: Iterable[pa.RecordBatch], blocks: Iterable[KeyedBlock]) -> Iterator[Match]:
     """Yield the rows of the batches whose first column is a key in the blocks. Both must be sorted by key."""
-    iterator = iter(blocks)
-    block = next(iterator, None)
+    block_iterator = iter(blocks)
+    block = next(block_iterator, None)
     for batch in batches:
         columns = [column.to_numpy() for column in batch.columns]
         keys = columns[0].view(np.uint64)
@@ -47,7 +47,7 @@ def join(batches: Iterable[pa.RecordBatch], blocks: Iterable[KeyedBlock]) -> Ite
                 yield from _matches([column[start:end] for column in columns], block)
                 start = max(start, end)
             if start < len(keys):
-                block = next(iterator, None)
+                block = next(block_iterator, None)
 
 
 def _matches(columns: list[NDArray[np.int64]], block: KeyedBlock) -> Iterator[Match]:

@@ -1,8 +1,8 @@
-"""Decide which title and text remain stored when their page is removed but the document stays.
+"""Decide which title and text to keep for a document when the page that they came from is removed.
 
-The pages of a document have the same canonical tokens, but titles, capitals and punctuation may differ. If a
-remaining page has the same bytes as the removed page, the title and text stay. Otherwise the title is deleted, and
-the text is replaced by its canonical tokens, which all pages share. `find` compares only such tokens anyway.
+The pages of a document have the same canonical tokens, but their titles, capitalisation and punctuation may differ.
+If a remaining page has the same bytes as the removed page, the title and text stay. Otherwise the title is deleted,
+and the text is replaced by its canonical tokens, which all pages share. `find` compares only such tokens anyway.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ class RemainingTexts:
     ) -> None:
         """Change or delete the stored text of a document if the text comes from a removed page.
 
-        `removed` and `remaining` are captures of the document. `remaining` is read only if the text must change.
+        `removed` and `remaining` are captures of the document. `remaining` is iterated over only if the text has to
+        change.
         """
         row = self._reader.get(Family.TEXTS, sketch.document)
         if row is None:
             return
         if (text_row.source(row), text_row.time_of(row)) not in {(c.raw_fingerprint, c.time) for c in removed}:
             return
-        if new_row := self.row_without_source(sketch, row, remaining):
+        if new_row := self.row_after_removal(sketch, row, remaining):
             changes.put(Family.TEXTS, sketch.document, new_row)
         else:
             changes.delete(Family.TEXTS, sketch.document)
 
-    def row_without_source(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
+    def row_after_removal(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
         """Return the new row of a text whose page is removed, or b"" if nothing remains."""
         source = text_row.source(row)
-        same_page = next((capture for capture in remaining if capture.raw_fingerprint == source), None)
-        return text_row.with_time(row, same_page.time) if same_page else self._canonical_row(sketch, row)
+        same_bytes = next((capture for capture in remaining if capture.raw_fingerprint == source), None)
+        return text_row.with_time(row, same_bytes.time) if same_bytes else self._canonical_row(sketch, row)
 
     def _canonical_row(self, sketch: Sketch, row: bytes) -> bytes:
         # If the text was cut at `tokens_max`, only its first tokens make up the document.

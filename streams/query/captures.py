@@ -24,7 +24,7 @@ class UrlCapture(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     url: str
-    time: int  # ms
+    time: int  # ms since the epoch
     sweep: str
     status: int
     document: str | None
@@ -38,11 +38,12 @@ def captures(view: View, url: str) -> list[UrlCapture]:
 
 
 def iterate_captures(view: View, url: str) -> Iterator[UrlCapture]:
-    """Yield the captures of a URL in the order of `captures`. Only the sketches of a few captures are in memory."""
+    """Yield the captures of a URL in the order of `captures`. At most _CHUNK sketches are in memory at a time."""
     sweep_names = {sweep.number: sweep.name for sweep in view.sweeps()}
     previous: bytes | None = None
     stored = view.all_captures(capture_row.history_prefix(url_key(url)))
-    history = (capture for capture in stored if capture.sweep in sweep_names)  # other sweeps were opened later
+    # Skip captures of sweeps that were opened after `sweep_names` was read.
+    history = (capture for capture in stored if capture.sweep in sweep_names)
     while chunk := list(islice(history, _CHUNK)):
         documents = [previous, *(capture.document for capture in chunk)]
         sketches = _read_sketches(view, {document for document in documents if document})

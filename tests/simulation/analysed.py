@@ -15,7 +15,7 @@ from state.families import Family
 from state.model import Sweep, SweepState
 from state.rows import RowReader
 from streams.analyses.at_commit import default_analysis
-from streams.analyses.run import open_export
+from streams.analyses.open_session import open_export
 from streams.export.data_set import Part
 from streams.export.duckdb_connection import SqlLimits
 from streams.export.run_export import export_state

@@ -1,7 +1,8 @@
 """Propose pairs of directories that may be replicas, from pages with the same name and similar text.
 
-Two pages of one cluster with the same name vote for a pair of directories. The common trailing segments of their URLs
-are removed: `host1/a/docs/x/p.html` and `host2/b/docs/x/p.html` vote for `host1/a/` and `host2/b/`.
+Two pages of one cluster that have the same name (last path segment) vote for a pair of directories: their URLs
+without the common trailing segments. `host1/a/docs/x/p.html` and `host2/b/docs/x/p.html` vote for `host1/a/` and
+`host2/b/`.
 """
 
 from __future__ import annotations
@@ -10,46 +11,45 @@ import pyarrow as pa
 
 from streams.analyses.sql_engine import SqlEngine
 
-VOTES_MIN = 3  # different clusters that vote for a pair of directories
+VOTES_MIN = 3  # a pair of directories needs votes from at least this many clusters
 
 
 def create_candidates(engine: SqlEngine, neighbours_max: int) -> int:
     """Create `candidates(a, b, votes)`: pairs of directories with at least VOTES_MIN votes.
 
-    Return how many groups of pages with the same name and cluster were larger than the limit.
+    If one directory of a pair contains the other, `a` is the outer one.
 
-    Of more than `neighbours_max` pages with the same name and cluster, each is paired only with its next
-    `neighbours_max` neighbours in the order of the directories. Replicas of a tree with hundreds of copies therefore
-    form a chain, and the work grows with the number of copies, not with its square.
-
-    If one of the directories contains the other, it is `a`.
+    The pages that share a name and a cluster form a group. Each page is paired only with the next `neighbours_max`
+    pages of its group, in the order of their directories. The copies of a tree with hundreds of copies therefore form
+    a chain, and the work grows with the number of copies, not with its square. Return the number of groups in which
+    pages have more neighbours.
     """
     large_groups = create_directory_pairs(engine, neighbours_max)
-    _create_heads(engine)
+    _create_trimmed_pairs(engine)
     engine.create(
         "candidates",
         f"""
-        SELECT CASE WHEN inner_directories.directory IS NULL THEN heads.a ELSE heads.b END AS a,
-               CASE WHEN inner_directories.directory IS NULL THEN heads.b ELSE heads.a END AS b, votes
+        SELECT CASE WHEN inner_directories.directory IS NULL THEN counted.a ELSE counted.b END AS a,
+               CASE WHEN inner_directories.directory IS NULL THEN counted.b ELSE counted.a END AS b, votes
         FROM (
-            SELECT heads.head_a AS a, heads.head_b AS b, count(DISTINCT pairs.cluster) AS votes
-            FROM heads JOIN directory_pairs AS pairs ON pairs.a = heads.a AND pairs.b = heads.b
-            GROUP BY heads.head_a, heads.head_b
+            SELECT trimmed_a AS a, trimmed_b AS b, count(DISTINCT pairs.cluster) AS votes
+            FROM trimmed_pairs AS trimmed JOIN directory_pairs AS pairs ON pairs.a = trimmed.a AND pairs.b = trimmed.b
+            GROUP BY trimmed_a, trimmed_b
             HAVING count(DISTINCT pairs.cluster) >= {VOTES_MIN}
-        ) AS heads
+        ) AS counted
         LEFT JOIN ancestors AS inner_directories
-               ON inner_directories.directory = heads.a AND inner_directories.ancestor = heads.b
+               ON inner_directories.directory = counted.a AND inner_directories.ancestor = counted.b
         """,
     )
-    engine.drop("directory_pairs", "heads")
+    engine.drop("directory_pairs", "trimmed_pairs")
     return large_groups
 
 
-def create_directory_pairs(engine: SqlEngine, neighbours_max: int, pages: str = "evidence = 1") -> int:
-    """Create `directory_pairs(a, b, cluster)`: a and b contain pages of the cluster with the same name; a < b.
+def create_directory_pairs(engine: SqlEngine, neighbours_max: int, page_condition: str = "evidence = 1") -> int:
+    """Create `directory_pairs(a, b, cluster)`: directories a < b, each with a page of the cluster, of the same name.
 
-    `pages` is a condition on the rows of `tree_pages` that are paired. Return the number of groups of more than
-    `neighbours_max` + 1 pages.
+    `page_condition` selects the rows of `tree_pages` to pair; it begins with a column. Return the number of groups of
+    more than `neighbours_max` + 1 pages.
     """
     engine.create(
         "namesakes",
@@ -59,9 +59,9 @@ def create_directory_pairs(engine: SqlEngine, neighbours_max: int, pages: str = 
                count(*) OVER (PARTITION BY p.cluster, p.name) AS size
         FROM tree_pages AS p
         JOIN (
-            SELECT cluster, name FROM tree_pages WHERE {pages} GROUP BY cluster, name HAVING count(*) > 1
+            SELECT cluster, name FROM tree_pages WHERE {page_condition} GROUP BY cluster, name HAVING count(*) > 1
         ) AS repeated ON repeated.cluster = p.cluster AND repeated.name = p.name
-        WHERE p.{pages}
+        WHERE p.{page_condition}
         """,
     )
     steps = pa.table({"step": pa.array(range(1, neighbours_max + 1), pa.int64())})
@@ -84,36 +84,36 @@ def create_directory_pairs(engine: SqlEngine, neighbours_max: int, pages: str = 
     return large_groups
 
 
-def _create_heads(engine: SqlEngine) -> None:
-    """Create `heads(a, b, head_a, head_b)`: the directories without their common trailing segments."""
-    engine.create("heads_0", "SELECT DISTINCT a, b, a AS head_a, b AS head_b FROM directory_pairs")
-    tables = ["heads_0"]
+def _create_trimmed_pairs(engine: SqlEngine) -> None:
+    """Create `trimmed_pairs(a, b, trimmed_a, trimmed_b)`: pairs of directories without common trailing segments."""
+    engine.create("trimmed_0", "SELECT DISTINCT a, b, a AS trimmed_a, b AS trimmed_b FROM directory_pairs")
+    tables = ["trimmed_0"]
     finished = []
     while engine.rows(f"SELECT count(*) FROM {tables[-1]}")[0][0]:
-        table = f"heads_{len(tables)}"
+        table = f"trimmed_{len(tables)}"
         engine.create(
             table,
             f"""
-            SELECT heads.a, heads.b, directories_a.parent AS head_a, directories_b.parent AS head_b
-            {_SAME_NAMES.format(table=tables[-1])} WHERE {_CAN_MOVE_UP}
+            SELECT pairs.a, pairs.b, directories_a.parent AS trimmed_a, directories_b.parent AS trimmed_b
+            {_FROM_PAIRS.format(table=tables[-1])} WHERE {_CAN_MOVE_UP}
             """,
         )
-        finished.append(f"SELECT heads.* {_SAME_NAMES.format(table=tables[-1])} WHERE NOT {_CAN_MOVE_UP}")
+        finished.append(f"SELECT pairs.* {_FROM_PAIRS.format(table=tables[-1])} WHERE NOT {_CAN_MOVE_UP}")
         tables.append(table)
     engine.create(
-        "heads",
+        "trimmed_pairs",
         f"""
-        SELECT a, b, least(head_a, head_b) AS head_a, greatest(head_a, head_b) AS head_b
-        FROM ({" UNION ALL ".join(finished) or "SELECT * FROM heads_0"}) AS finished
+        SELECT a, b, least(trimmed_a, trimmed_b) AS trimmed_a, greatest(trimmed_a, trimmed_b) AS trimmed_b
+        FROM ({" UNION ALL ".join(finished) or "SELECT * FROM trimmed_0"}) AS finished
         """,
     )
     engine.drop(*tables)
 
 
-_SAME_NAMES = """
-    FROM {table} AS heads
-    JOIN directories AS directories_a ON directories_a.directory = heads.head_a
-    JOIN directories AS directories_b ON directories_b.directory = heads.head_b
+_FROM_PAIRS = """
+    FROM {table} AS pairs
+    JOIN directories AS directories_a ON directories_a.directory = pairs.trimmed_a
+    JOIN directories AS directories_b ON directories_b.directory = pairs.trimmed_b
 """
 _CAN_MOVE_UP = """(
     directories_a.name = directories_b.name

@@ -27,7 +27,7 @@ from streams.kafka.worker.stages import Outcome
 
 if TYPE_CHECKING:
     from streams.export.data_set import Part
-    from streams.kafka.collection.partition_exports import Write
+    from streams.kafka.collection.partition_exports import PartWriter
     from streams.kafka.rows.export_request import ExportRequest
     from streams.kafka.worker.faust_app import App
 
@@ -96,13 +96,13 @@ class Collection:
             yield from ((number, client) for numbers in topics.values() for number in numbers)
 
     def export(self, request: ExportRequest) -> list[Part]:
-        """Let all workers write their partitions to a data set. Raise StateError if a partition has no worker."""
-        from streams.kafka.collection.partition_exports import share_out
+        """Have all workers write their partitions to a data set. Raise StateError if a partition has no worker."""
+        from streams.kafka.collection.partition_exports import write_on_all_workers
 
         self.sharded_store()  # raises StateError
-        writers: dict[int, Write] = {number: client.export for number, client in self._clients_by_partition()}
+        writers: dict[int, PartWriter] = {number: client.export for number, client in self._clients_by_partition()}
         writers |= dict.fromkeys(self.local_stores(), self.export_local)
-        return share_out(request, writers)
+        return write_on_all_workers(request, writers)
 
     def export_local(self, request: ExportRequest) -> list[Part]:
         """Write partitions of this worker to a data set."""

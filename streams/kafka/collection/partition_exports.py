@@ -1,4 +1,4 @@
-"""Export the partitions of a collection: share a step of the export among the workers, or write own partitions."""
+"""Export a collection: divide an export step among the workers, or write the partitions of this worker."""
 
 from __future__ import annotations
 
@@ -14,21 +14,26 @@ from state.store import Store
 from streams.errors import InputError
 from streams.export.data_set import Part, Workspace
 from streams.export.duckdb_connection import SqlLimits, connect
-from streams.export.partition_export import PartitionExport, captures_files, parents_file
+from streams.export.partition_export import PartitionExport, capture_files, parents_file
 from streams.kafka.rows.export_request import ExportRequest
 from streams.settings import Settings
 
-Write = Callable[[ExportRequest], list[Part]]
+PartWriter = Callable[[ExportRequest], list[Part]]
 
 
-def share_out(request: ExportRequest, writers: Mapping[int, Write]) -> list[Part]:
-    """Let all workers write their partitions at the same time, and return all parts. `writers` are by partition."""
-    partitions_by_writer: defaultdict[Write, list[int]] = defaultdict(list)
-    for number, write in sorted(writers.items()):
-        partitions_by_writer[write].append(number)
+def write_on_all_workers(request: ExportRequest, writers: Mapping[int, PartWriter]) -> list[Part]:
+    """Have all workers write their partitions at the same time, and return all parts.
+
+    `writers` maps each partition to the function that has its worker write it. A worker's function is called once.
+    """
+    partitions_by_writer: defaultdict[PartWriter, list[int]] = defaultdict(list)
+    for number, writer in sorted(writers.items()):
+        partitions_by_writer[writer].append(number)
     requests = [msgspec.structs.replace(request, partitions=numbers) for numbers in partitions_by_writer.values()]
     with ThreadPoolExecutor(len(requests)) as threads:
-        results = list(threads.map(lambda write, part: write(part), partitions_by_writer, requests))
+        results = list(
+            threads.map(lambda writer, worker_request: writer(worker_request), partitions_by_writer, requests)
+        )
     return [part for parts in results for part in parts]
 
 
@@ -38,7 +43,7 @@ def write_partitions(
     """Write the partitions of a request, one after another, and return their parts.
 
     `local_stores` returns the stores of this worker's partitions. Raise InputError if the folder is not allowed, and
-    StateError if this worker does not see it, or if a partition moves to another worker meanwhile.
+    StateError if this worker cannot access it, or if a partition moves to another worker during the export.
     """
     workspace = _workspace(request, settings.kafka.export_folder)
     parts: list[Part] = []
@@ -50,16 +55,16 @@ def write_partitions(
 def _workspace(request: ExportRequest, export_folder: str) -> Workspace:
     if not export_folder:
         hint = "set kafka.export_folder to a folder that the workers and this command share"
-        raise InputError("the workers have no folder for exports", hint)
+        raise InputError("the workers have no setting for the folder of exports", hint)
     workspace = Workspace(Path(request.folder).resolve(), request.run)
     if not workspace.folder.is_relative_to(Path(export_folder).resolve()):
         raise InputError(
-            f"{workspace.folder} is not in {export_folder}, the folder for exports",
-            "name a folder below it, or change kafka.export_folder",
+            f"{workspace.folder} is not in {export_folder}, the workers' folder for exports",
+            "choose a folder inside that one, or change kafka.export_folder",
         )
     if not workspace.new_files.is_dir():
         hint = "mount the folder under the same path on the machines of all workers and of this command"
-        raise StateError(f"this worker does not see the files of the export in {workspace.folder}", hint)
+        raise StateError(f"this worker cannot access the files of the export in {workspace.folder}", hint)
     return workspace
 
 
@@ -86,14 +91,14 @@ def _write_partition(
     )
     limits = SqlLimits(settings.analyses.memory_mib, settings.analyses.threads)
     with connect(limits, workspace.new_files) as connection:
-        if request.step == "captures":
+        if request.step == "captures":  # the tables that need only this partition's rows
             export.write_captures()
             export.write_links(connection)
             export.write_hosts()
             export.write_parents()
         else:
             partitions = sorted({part.partition for part in request.written})
-            export.write_documents(connection, captures_files(workspace, request.written))
+            export.write_documents(connection, capture_files(workspace, request.written))
             export.write_clusters(connection, [parents_file(workspace, other) for other in partitions])
     check_ownership(0)
     return export.parts

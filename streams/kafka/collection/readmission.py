@@ -122,7 +122,7 @@ def _new_payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, 
         row=document_row.with_first_seen(row, capture.time),
         buckets=_compute_buckets(document, row, context),
         samples=sample_entries(sketch) if context.settings.policy.index_find else b"",
-        text=texts.row_without_source(sketch, text_row, [capture]) if text_row else b"",
+        text=texts.row_after_removal(sketch, text_row, [capture]) if text_row else b"",
     )
 
 

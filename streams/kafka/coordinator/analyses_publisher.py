@@ -96,7 +96,7 @@ def find_results(collection: Collection, sweep: Sweep) -> Iterator[AnalysisResul
 
 def _analyse(folder: Path, settings: Settings, sweep: Sweep) -> Iterator[AnalysisResult]:
     from streams.analyses.at_commit import default_analysis
-    from streams.analyses.run import open_export
+    from streams.analyses.open_session import open_export
 
     with open_export(folder, settings, sweep.name) as session:
         for name in settings.analyses.at_commit:

@@ -45,7 +45,7 @@ def export_collection(
     folder = folder.resolve()
     view = View(client.store())
     sweeps_found = view.sweeps()
-    with data_set.writing(folder) as (workspace, manifest):
+    with data_set.prepare_export(folder) as (workspace, manifest):
         old = previous_manifest(manifest, view.scheme.id)
         sweeps = select_sweeps(sweeps_found, sweep_names, old)
         written: list[Part] = []

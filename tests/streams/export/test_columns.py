@@ -43,7 +43,7 @@ def values(batch: pa.RecordBatch) -> list[tuple[object, ...]]:
 @given(st.lists(exported_captures, min_size=1, max_size=5))
 def test_captures(decoded: list[Capture]) -> None:
     block = block_of([(capture_row.key_of(capture), capture_row.encode(capture)) for capture in decoded])
-    heads = capture_columns.read_heads(block)
+    heads = capture_columns.read_checksums(block)
     assert heads.sweeps.tolist() == [capture.sweep for capture in decoded]
     wanted = np.arange(len(decoded))[::-2]
     expected = [expected_rows.capture_row(decoded[row]) for row in wanted]
@@ -54,7 +54,7 @@ def test_captures(decoded: list[Capture]) -> None:
 def test_only_a_changed_capture_has_another_checksum(capture: Capture) -> None:
     changed = msgspec.structs.replace(capture, status=(capture.status + 1) % 1000)
     rows = [(capture_row.key_of(c), capture_row.encode(c)) for c in (capture, changed, capture)]
-    checksums = capture_columns.read_heads(block_of(rows)).checksums
+    checksums = capture_columns.read_checksums(block_of(rows)).checksums
     assert checksums[0] == checksums[2] != checksums[1]
 
 
@@ -116,10 +116,10 @@ def decode_chunks(block: RowBlock) -> object:
 @pytest.mark.parametrize(
     ("key", "value", "decode"),
     [
-        (b"org,a)/\0" + bytes(14), b"\x02\x00\x00\x00\x00", capture_columns.read_heads),
-        (b"org,a)/\0" + bytes(14), b"\x01\x02\x00\x00\x00", capture_columns.read_heads),
-        (b"org,a)/\0" + bytes(14), b"\x01\x08\x00\x00\x00\xff\xff", capture_columns.read_heads),
-        (b"org,a)/" + bytes(13), b"\x01\x00\x00\x00\x00", capture_columns.read_heads),
+        (b"org,a)/\0" + bytes(14), b"\x02\x00\x00\x00\x00", capture_columns.read_checksums),
+        (b"org,a)/\0" + bytes(14), b"\x01\x02\x00\x00\x00", capture_columns.read_checksums),
+        (b"org,a)/\0" + bytes(14), b"\x01\x08\x00\x00\x00\xff\xff", capture_columns.read_checksums),
+        (b"org,a)/" + bytes(13), b"\x01\x00\x00\x00\x00", capture_columns.read_checksums),
         (bytes(16), b"\x01" + bytes(18), document_columns.checksums),
         (bytes(16), b"\x01" + bytes(18) + b"\x01", document_columns.checksums),
         (bytes(15), b"\x01" + bytes(19), document_columns.checksums),

@@ -242,7 +242,7 @@ def test_an_export_waits_for_readers(ingested: Store, tmp_path: Path) -> None:
 
 def test_two_exports_do_not_write_to_the_same_folder(ingested: Store, tmp_path: Path) -> None:
     folder = tmp_path / "export"
-    with data_set.writing(folder), pytest.raises(InputError, match="another export is writing"):
+    with data_set.prepare_export(folder), pytest.raises(InputError, match="another export is writing"):
         export(ingested, folder)
 
 
@@ -251,7 +251,7 @@ def test_other_files_are_not_touched(ingested: Store, tmp_path: Path) -> None:
     own_file = folder / "documents" / "part-00000.parquet"
     own_file.parent.mkdir(parents=True)
     own_file.write_text("mine")
-    with pytest.raises(InputError, match="contains files that are not an export"):
+    with pytest.raises(InputError, match="contains files, but no export"):
         export(ingested, folder)
     assert own_file.read_text() == "mine"
 

@@ -55,7 +55,7 @@ def test_only_the_folder_for_exports_is_written(embedded: Store, tmp_path: Path)
 def test_workers_without_a_folder_for_exports_refuse(embedded: Store, tmp_path: Path) -> None:
     with (
         workers_with(embedded, tmp_path / "workers", None) as (worker, _),
-        pytest.raises(InputError, match="no folder for exports"),
+        pytest.raises(InputError, match="no setting for the folder of exports"),
     ):
         export_collection(client_of(worker), tmp_path / "exports")
 
@@ -63,7 +63,7 @@ def test_workers_without_a_folder_for_exports_refuse(embedded: Store, tmp_path: 
 def test_a_worker_that_does_not_see_the_folder_is_named(embedded: Store, tmp_path: Path) -> None:
     with workers_with(embedded, tmp_path / "workers", tmp_path) as (worker, _):
         request = ExportRequest(step="captures", folder=str(tmp_path / "x"), run="0" * 16, sweeps=[1], previous=[])
-        with pytest.raises(StateError, match="does not see the files of the export"):
+        with pytest.raises(StateError, match="cannot access the files of the export"):
             client_of(worker).export(request)
 
 

@@ -18,7 +18,7 @@ from state.errors import StateError
 from state.model import Sweep, SweepState
 from state.store import Store
 from streams.analyses.at_commit import default_analysis
-from streams.analyses.run import open_state
+from streams.analyses.open_session import open_state
 from streams.errors import InputError
 from streams.kafka.coordinator import analyses_publisher
 from streams.kafka.coordinator.analyses_publisher import find_results, publish_analyses

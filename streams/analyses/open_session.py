@@ -39,10 +39,13 @@ def open_export(
 ) -> Iterator[Session]:
     """Open an existing export. New results are not stored. Raise InputError if the folder has no complete export."""
     with ExitStack() as resources:
-        resources.enter_context(data_set.reading(folder))
+        resources.enter_context(data_set.read_lock(folder))
         manifest = data_set.read_manifest(folder)
         if manifest is None:
-            raise InputError(f"the export in {folder} has a different format", "export again with this version")
+            raise InputError(
+                f"the export in {folder} is damaged or was written by a different version",
+                "export again with this version",
+            )
         states = {True: SweepState.COMMITTED, False: SweepState.OPEN}
         sweeps = [
             Sweep(number=s.number, name=s.name, state=states[s.committed], opened_time=0) for s in manifest.sweeps
@@ -60,39 +63,40 @@ def open_state(
 ) -> Iterator[Session]:
     """Open a state. When the block ends, store new results, unless another process is writing to the state.
 
-    The state is exported when the first analysis is computed, which waits for other analyses of the state.
+    The state is exported just before the first analysis is computed. The export waits for other processes that
+    analyse the state.
     """
-    with ExitStack() as until_stored, ExitStack() as resources:
+    with ExitStack() as lock_stack, ExitStack() as resources:  # the lock is released after the results are stored
         store = resources.enter_context(Store(folder, settings.store, writable=False))
         if meta.partition(store) is not None:
             raise StateError(
                 f"{folder} contains one partition of a collection",
-                "let the workers export with `lostfound export --server`, then name the folder with --from",
+                "run `lostfound export --server URL FOLDER`, then pass FOLDER with --from",
             )
         view = View(store)
 
-        def wait() -> None:
+        def report_waiting() -> None:
             progress.begin("waiting for another analysis of this state")
 
         def open_engine(source: Source) -> SqlEngine:
-            until_stored.enter_context(export_cache.lock(folder, wait))
-            view.refresh()  # a removal may just have ended
+            lock_stack.enter_context(export_cache.lock(folder, report_waiting))
+            view.refresh()  # a removal may have just finished
             source.sweeps = view.sweeps()
-            keep = not _is_removing(view)
+            keep = not _has_unfinished_removal(view)
             data_folder = resources.enter_context(export_cache.data_set_folder(folder, keep=keep))
             _export(store, data_folder, source)
             return _open_engine(resources, data_folder, settings.analyses, data_folder.parent)
 
         source = Source(settings, view.sweeps(), open_engine, progress, store)
         yield Session(source, source.find_sweep(sweep_name))
-        may_store = not _is_removing(view)
+        may_store = not _has_unfinished_removal(view)
         resources.close()
         if source.computed and may_store:
             _store_results(folder, source)
 
 
-def _is_removing(view: View) -> bool:
-    """Return whether a removal was interrupted. What it removes must not be kept elsewhere."""
+def _has_unfinished_removal(view: View) -> bool:
+    """Return whether a removal has started but not finished. The data that it deletes must not survive in a cache."""
     return view.has_cancelling_sweep or meta.url_to_forget(view.store) is not None
 
 
@@ -125,7 +129,7 @@ def _open_spark(data_folder: Path, temporary_folder: Path | None) -> Spark:
         from streams.analyses.spark_engine import Spark, start_session
     except ModuleNotFoundError as error:
         hint = "install pyspark[sql] and pandas, or set analyses.sql_engine to duckdb"
-        raise InputError(f"pyspark is not installed: {error.name} is missing", hint) from error
+        raise InputError(f"the Spark engine cannot be loaded: {error.name} is not installed", hint) from error
     return Spark(data_folder, start_session(), temporary_folder)
 
 

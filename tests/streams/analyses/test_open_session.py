@@ -16,7 +16,7 @@ from state.families import Family
 from state.store import Store
 from streams.analyses import export_cache
 from streams.analyses.analysis_session import Analysis, Progress, Session
-from streams.analyses.run import open_export, open_state
+from streams.analyses.open_session import open_export, open_state
 from streams.errors import InputError
 from streams.export.duckdb_connection import SqlLimits
 from streams.export.run_export import export_state
