@@ -36,7 +36,7 @@ def changes(
     data_set: Path | None,
     as_json: bool,
 ) -> Exit:
-    """Show how many pages change between sweeps, and how much.
+    """Show how many pages change between sweeps, and by how much.
 
     Each sweep of a host is compared with the previous sweep that visited the host. Only pages that both sweeps
     captured are compared. The table shows the resemblance of changed pages to their previous captures, and the

@@ -32,7 +32,8 @@ _FORMATS = ("surt", "heritrix", "scrapy", "browsertrix", "robots")
     "--rule",
     type=click.Choice(_RULES),
     default="regions",
-    help="Rule that finds collections: replicated regions, or one of the two rules of the paper.",
+    help="Rule that finds collections. regions: replicated regions of linked pages; paper, extended: the two rules "
+    "of Cho, Shivakumar and Garcia-Molina (2000).",
 )
 @plot_option
 @analysis_options
@@ -41,8 +42,8 @@ def collections(
 ) -> Exit:
     """List replicated collections, such as copies of a manual.
 
-    A collection is a group of linked pages on one host that occurs several times, there or elsewhere. Collections
-    with similar pages form a class. One collection of each class is its representative.
+    A collection is a group of linked pages on one host that also occurs elsewhere, on the same host or on others.
+    Collections with similar pages form a class. One collection of each class is its representative.
     """
     from streams.analyses.collections.compute_collections import analysis, compute_in
     from streams.terminal import collection_tables
@@ -70,7 +71,7 @@ def _print_links(session: Session) -> None:
     """Print how many links lead to crawled pages: collections are incomplete if few do."""
     total, resolved = session.counters["links"], session.counters["links_resolved"]
     if total:
-        message = f"{resolved:,} of {total:,} links ({resolved / total:.0%}) inside hosts lead to crawled pages"
+        message = f"{resolved:,} of {total:,} links within hosts ({resolved / total:.0%}) lead to crawled pages"
         click.echo(message, err=True)
 
 
@@ -78,15 +79,15 @@ def _print_links(session: Session) -> None:
 @click.option(
     "--format", "format_name", type=click.Choice(_FORMATS), help="Write the list in the format of a crawler."
 )
-@click.option("--host", metavar="HOST", help="Show only this host, such as docs.example.org; for --format robots.")
+@click.option("--host", metavar="HOST", help="List only entries of this host, such as docs.example.org.")
 @click.option(
     "--check",
     "checked_sweep",
     is_flag=False,
     flag_value="",
     metavar="[SWEEP]",
-    help="List the entries that no longer hold: those of SWEEP's list that the newest sweep contradicts. SWEEP is "
-    "the previous sweep by default.",
+    help="List the entries of SWEEP's list that no longer hold in the newest sweep. SWEEP is the previous sweep by "
+    "default.",
 )
 @analysis_options
 def avoid(
@@ -100,8 +101,8 @@ def avoid(
 ) -> Exit:
     """List copies of pages that the next crawl can skip.
 
-    For each URL, the entry with the longest matching prefix decides. One collection of each class stays on the crawl
-    list, and so does a sample of each copy.
+    For each URL, the entry with the longest matching prefix decides. One collection of each class and a sample of
+    each copy are still crawled.
     """
     from streams.analyses.avoid.compute_avoid import ANALYSIS
     from streams.terminal import collection_tables
@@ -171,7 +172,9 @@ def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:
 
     failed = [entry for entry in checked if entry.holds is False]
     unknown = sum(entry.holds is None for entry in checked)
-    click.echo(f"{len(failed):,} of {len(checked):,} entries no longer hold; {unknown:,} were not crawled", err=True)
+    click.echo(
+        f"{len(failed):,} of {len(checked):,} entries no longer hold; {unknown:,} match no crawled page", err=True
+    )
     if not failed:
         return Exit.OK
     print_results(failed, collection_tables.avoid_check_table, "", as_json=as_json)
@@ -183,10 +186,10 @@ def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:
 @json_option
 @common_options
 def group(context: Context, source: str, as_json: bool) -> Exit:
-    """Fold a list of URLs by cluster and by replicated collection.
+    """Collapse a list of URLs by cluster and by replicated collection.
 
-    Search results thus show each page and each manual once. The URLs are read from FILE or stdin, one per line. The
-    first URL of a cluster or of a class of collections is listed; the others follow below it.
+    This way, search results show each page and each manual only once. The URLs are read from FILE or stdin, one per
+    line. The first URL of a cluster or of a class of collections is listed, with the other URLs below it.
     """
     from streams.analyses.collections.compute_collections import analysis
     from streams.query.group import ClassRoots
@@ -199,4 +202,4 @@ def group(context: Context, source: str, as_json: bool) -> Exit:
     roots = ClassRoots((collection.root, collection.class_) for collection in results)
     with context.open_view() as (view, _):
         groups = group_urls(view, urls, roots)
-    return print_results(groups, collection_tables.groups_list, "no URLs to fold", as_json=as_json)
+    return print_results(groups, collection_tables.groups_list, "the list contains no URLs", as_json=as_json)

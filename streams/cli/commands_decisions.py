@@ -102,7 +102,7 @@ def _read_file(name: str, *, only_gone: bool = False) -> Sequence[Decision]:
         with click.open_file(name, encoding="utf-8-sig", errors="replace") as file:
             return decisions.read_decisions(cast(TextIO, file), name, now_ms(), only_gone=only_gone)
     except OSError as error:
-        hint = "name a file with one decision per line, or - for stdin"
+        hint = "pass a file with one decision per line, or - for stdin"
         raise InputError(f"{name}: {error.strerror}", hint) from error
 
 
@@ -121,8 +121,8 @@ def _record(context: Context, new_decisions: Sequence[Decision], *, as_json: boo
     if as_json:
         write_json({"recorded": result.changed, "unchanged": result.unchanged})
         return Exit.OK
-    unchanged = f"; {result.unchanged:,} already recorded, or older than the recorded one"
-    click.echo(f"recorded {pluralise(result.changed, 'decision')}{unchanged if result.unchanged else ''}")
+    skipped = f"; skipped {result.unchanged:,}, because the same or a later decision is already recorded"
+    click.echo(f"recorded {pluralise(result.changed, 'decision')}{skipped if result.unchanged else ''}")
     return Exit.OK
 
 

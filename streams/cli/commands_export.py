@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     "sweep_names",
     metavar="NAME",
     multiple=True,
-    help="Export only this sweep and the sweeps that FOLDER already contains, instead of all. Can be repeated.",
+    help="Export only this sweep and the sweeps that FOLDER already contains. Can be repeated.  "
+    "[default: all sweeps]",
 )
 @json_option
 @server_options
@@ -35,8 +36,8 @@ def export(context: Context, folder: Path, sweep_names: tuple[str, ...], as_json
     date: only sweeps that are new or have changed are written. The old files stay in place until all new files are
     complete.
 
-    With --server, each worker writes the files of its partitions. FOLDER must be below the folder that the setting
-    kafka.export_folder of the workers names, and they must see it under the same path.
+    With --server, each worker writes the files of its partitions. FOLDER must be inside the workers' setting
+    kafka.export_folder. This command and all workers must be able to access FOLDER at the same path.
     """
     from streams.terminal import layout, tables
 

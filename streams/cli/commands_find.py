@@ -98,8 +98,8 @@ def find(
 ) -> Exit:
     """Find where missing pages live now.
 
-    Each URL is reported as alive, moved, gone, never_seen (not in any sweep, but pages link to it) or unknown.
-    Candidates for the new URL are listed with their confidence and the evidence for them.
+    Each URL is reported as alive, moved, copy (missing, but a mirror has a copy), gone, never_seen (not in any sweep,
+    but pages link to it) or unknown. Candidates for the new URL are listed with their confidence and evidence.
     """
     from state.row_counter import RowCounter
     from state.view import View
@@ -251,8 +251,8 @@ def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
         examples = ", ".join([*hosts[:HOSTS_SHOWN_MAX], *(["..."] if len(hosts) > HOSTS_SHOWN_MAX else [])])
         count = pluralise(len(hosts), "host")
         click.echo(
-            f"the last sweep did not crawl {count} of earlier sweeps, whose pages do not count as missing: "
-            f"{escape_text(examples)}; use --scope HOST for each host that it should have crawled",
+            f"the last sweep did not visit {count} of earlier sweeps: {escape_text(examples)}; pages on these hosts "
+            "do not count as missing; if a host should have been visited, add it with --scope HOST",
             err=True,
         )
 
@@ -288,7 +288,7 @@ def read_urls(source: str) -> Iterator[str]:
                 if (url := line.strip()) and not url.startswith("#"):
                     yield url
     except OSError as error:
-        hint = "name a file with one URL per line, or - for stdin"
+        hint = "pass a file with one URL per line, or - for stdin"
         raise InputError(f"{source}: {error.strerror}", hint) from error
 
 

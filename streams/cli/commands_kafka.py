@@ -60,7 +60,7 @@ def _load_settings_and_broker(
     "--operators",
     metavar="LIST",
     default="sketch,state",
-    help="Operators to run: `sketch`, `state` (all the others), or both separated by a comma.",
+    help="Operators to run: `sketch`, `state` (all other operators), or both, separated by a comma.",
 )
 @_partitions_option
 @click.option("--until-idle", is_flag=True, help="Exit once all messages in the topics have been processed.")
@@ -70,7 +70,7 @@ def _load_settings_and_broker(
     metavar="PORT",
     type=click.IntRange(0, 65535),
     default=8080,
-    help="Port to listen on; 0 means any free port.",
+    help="Port to listen on; with 0, the system chooses a free port.",
 )
 @click.option(
     "--url", metavar="URL", help="URL at which other workers reach this worker.  [default: http://HOST:PORT]"

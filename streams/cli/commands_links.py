@@ -32,7 +32,7 @@ def links(context: Context, url: str, direction: str, sweep_name: str | None, as
     """List the links to or from a URL, with anchor text and dates.
 
     Each link is listed with the times of the first and the last capture of the linking page that contain the link. If
-    the page was captured again later, the link was gone by then.
+    there are later captures of the page, they do not contain the link.
     """
     from streams import query
     from streams.terminal import tables

@@ -18,11 +18,13 @@ from streams.cli.output import print_results
     "--method",
     type=click.Choice(["samples", "paper"]),
     default="samples",
-    help="How pairs of hosts are proposed: by equal paths and documents in samples, or as in the paper, by words of "
-    "their paths.",
+    help="How to choose the pairs of hosts to compare. samples: by the paths and documents that samples of their "
+    "pages share; paper: by the words of their paths, as Bharat and Broder (1999) do.",
 )
-@click.option("--since", metavar="SWEEP", help="Show what appeared, diverged, converged or vanished since SWEEP.")
-@click.option("--all", "all_pairs", is_flag=True, help="Also show pairs that are untested or no match.")
+@click.option(
+    "--since", metavar="SWEEP", help="Show which mirrors have appeared, diverged, converged or vanished since SWEEP."
+)
+@click.option("--all", "all_pairs", is_flag=True, help="Also show pairs that were not tested or do not match.")
 @analysis_options
 def mirrors(
     context: Context,
@@ -36,9 +38,9 @@ def mirrors(
     """Find hosts that are mirrors of each other, at levels 1 to 5.
 
     Hosts at levels 1 to 3 have the same paths with the same bytes (1), the same text (2) or similar text (3). They
-    form groups. At level 4, one host has only a part of the other's pages. At level 5, the paths, links and text
-    lengths correspond, but not the words, as in a translation. Pages that were not captured are unknown: they
-    are not counted as missing.
+    form groups. At level 4, one host has only some of the other's pages. At level 5, the paths, links and text
+    lengths correspond, but the words differ, as in a translation. Pages that were not captured count as unknown, not
+    as missing.
     """
     from streams.analyses.mirrors import analysis, compare
     from streams.terminal import mirror_tables

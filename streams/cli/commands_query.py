@@ -30,8 +30,8 @@ _policy_options = combine(
         "--threshold",
         metavar="X",
         type=SHARE,
-        help="Join only documents with at least this resemblance. Must not be below the threshold used at ingest, "
-        "which is the default.",
+        help="Join only documents with at least this resemblance. The default is the threshold used at ingest; a "
+        "lower value is refused.",
     ),
     click.option(
         "--containment",
@@ -55,8 +55,8 @@ _policy_options = combine(
     metavar="N",
     type=click.IntRange(1),
     default=2,
-    help="List only clusters that also have at least this many URLs. A cluster with a single URL consists of "
-    "versions of one page.",
+    help="List only clusters with at least this many URLs. A cluster with a single URL consists of versions of one "
+    "page.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of clusters to list.")
 @_policy_options
@@ -74,8 +74,8 @@ def clusters(
 ) -> Exit:
     """List all clusters, largest first.
 
-    The table shows a few URLs per cluster. --json lists all documents and URLs, compares each document with the
-    cluster's first document (its root), and lists the stored pairs of near-duplicates.
+    The table shows a few URLs per cluster. --json lists all documents, URLs and stored pairs of near-duplicates, and
+    compares each document with the cluster's first document (its root).
     """
     from state.row_counter import RowCounter
     from state.view import View
@@ -104,9 +104,9 @@ def clusters(
                 table = tables.clusters_table(shown, lambda document: view.title(bytes.fromhex(document)))
                 layout.print_to_stdout(table)
     if not count:
-        hint = "; use --min-urls 1 to include the versions of single pages" if min_urls > 1 else ""
+        hint = "; use --min-urls 1 to include clusters with a single URL" if min_urls > 1 else ""
         click.echo(
-            f"no cluster has {min_size} or more documents or URLs, and {pluralise(min_urls, 'URL')} or more{hint}",
+            f"no cluster has a size of at least {min_size}, and at least {pluralise(min_urls, 'URL')}{hint}",
             err=True,
         )
         return Exit.NOTHING
@@ -145,7 +145,7 @@ def cluster(
             result = policy_cluster
         else:
             raise NotFound(
-                f"sweep {sweep_name} did not capture document {document.hex()}", "leave out --sweep to use all sweeps"
+                f"sweep {sweep_name} did not capture document {document.hex()}", "omit --sweep to use all sweeps"
             )
         members = query.members(view, result, document, limit)
     if as_json:
@@ -311,7 +311,7 @@ def _read_page(source: str, bytes_max: int) -> bytes:
         with click.open_file(source, "rb") as file:
             content: bytes = file.read(bytes_max + 1)
     except OSError as error:
-        hint = "name a file, a URL that starts with http:// or https://, or - for stdin"
+        hint = "pass a file, a URL that starts with http:// or https://, or - for stdin"
         raise InputError(f"{source}: {error.strerror}", hint) from error
     if len(content) > bytes_max:
         raise InputError(f"{source} is larger than {bytes_max:,} bytes", "raise limits.page_bytes_max to accept it")

@@ -20,16 +20,17 @@ TABLE_ROWS_MAX = 1_000
     "--method",
     type=click.Choice(["names", "zhang"]),
     default="names",
-    help="How pairs of directories are proposed: by pages with the same name and similar text, or by similar index "
-    "pages, as published by Zhang, Jia and Li.",
+    help="How to choose the pairs of directories to compare. names: by pages with the same name and similar text; "
+    "zhang: by similar index pages, as Zhang, Jia and Li (2006) do.",
 )
 @analysis_options
 def replicas(context: Context, method: str, sweep_name: str | None, data_set: Path | None, as_json: bool) -> Exit:
     """Find directories that are replicas of each other.
 
-    The two directories may be on the same host. Most pages at the same paths below them resemble each other. Only
-    the topmost pairs are listed: the parent directories differ. A replica may have a different name, and the crawl
-    may lack some of its pages. Each share is the part of one directory's pages that the other directory also has.
+    Two directories are replicas if most pages at the same paths below them resemble each other. They may be on the
+    same host. A replica may have a different name, and the crawl may lack some of its pages. Only the topmost pairs
+    are listed: those whose parent directories are not replicas themselves. The last two columns show which share of
+    each directory's pages the other directory also has.
     """
     from streams.analyses.replicas import analysis
     from streams.terminal import analysis_tables

@@ -89,11 +89,11 @@ def _repair(context: Context, *, as_json: bool) -> None:
         click.echo(f"the damaged log is kept as {file}")
     for lost_input in lost:
         source = escape_text(lost_input.source) or "the first file"
-        click.echo(f"sweep {escape_text(lost_input.sweep)}: ingest the input that contains {source} again")
+        click.echo(f"sweep {escape_text(lost_input.sweep)}: ingest again the input that contains {source}")
     if is_partition:
         click.echo("start the worker: it reads the removed batches from the changelog")
     else:
-        click.echo("repeat `forget` and `sweep` commands that ran after the last ingest began")
+        click.echo("also repeat every `forget` and `sweep` command that ran after the last ingest began")
 
 
 def _ownership_test(partition: int, partition_count: int) -> Callable[[bytes], bool]:
@@ -190,7 +190,7 @@ def hot(context: Context, as_json: bool) -> Exit:
 @json_option
 @server_options
 def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
-    """Delete a URL or a document, and all its captures.
+    """Delete a URL or a document, with all its captures.
 
     Any decision recorded for the URL with `moved` or `gone` is deleted too. Only the affected clusters are rebuilt.
     To restore the pages, ingest them again in a new sweep.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "--bad-records",
     type=click.Choice(["skip", "fail"]),
     default="skip",
-    help="skip: write bad records to dead-letters.jsonl and continue; fail: stop at the first one.",
+    help="skip: write bad records to dead-letters.jsonl and continue; fail: stop at the first bad record.",
 )
 @json_option
 @common_options
@@ -93,8 +93,8 @@ def _warn_of_order(sweep: Sweep, predecessor: Sweep) -> None:
 
     name, earlier_name = escape_text(sweep.name), escape_text(predecessor.name)
     click.echo(
-        f"sweep {name} (newest capture {format_day(sweep.newest_time)}) is older than sweep {earlier_name} before it "
-        f"(newest capture {format_day(predecessor.newest_time)}), but `find` treats its pages as newer; "
+        f"sweep {name} (newest capture {format_day(sweep.newest_time)}) is older than the previous sweep "
+        f"{earlier_name} (newest capture {format_day(predecessor.newest_time)}), but `find` treats {name} as newer; "
         f"to correct the order, cancel sweep {earlier_name} and ingest it again",
         err=True,
     )

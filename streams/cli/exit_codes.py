@@ -12,10 +12,11 @@ class Exit(IntEnum):
     NOTHING = 1  # the answer is empty, or a check failed
     USAGE = 2  # an option, path, URL or setting is invalid, or the input contains no page
     BAD_INPUT = 3  # a record was rejected under `--bad-records fail`
-    # Also if a worker does not answer or is overloaded:
-    STATE = 4  # the state is missing, locked or damaged, has another scheme or a newer format, or its disk is full
+    # The state is missing, locked or damaged, has a different scheme or a newer format, or its disk is full; or a
+    # worker does not answer or is overloaded.
+    STATE = 4
     BUG = 70  # a bug in lostfound; the traceback is printed
-    RESTART = 75  # a worker stopped on an error with messages still unacknowledged; restart it
+    RESTART = 75  # a worker stopped on an error before it had acknowledged all messages; restart it
     INTERRUPTED = 130  # Ctrl-C or SIGTERM; committed data is kept
     CLOSED_PIPE = 141  # the reader of stdout has closed the pipe, as `| head` does
 

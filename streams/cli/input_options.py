@@ -51,6 +51,6 @@ def _parse_columns(pairs: Sequence[str]) -> dict[str, str]:
         if not (name and separator and column):
             raise InputError(f"--field {pair!r} is not NAME=COLUMN", "write it like --field text=content")
         if name in columns:
-            raise InputError(f"--field names {name!r} twice", "name one column per field")
+            raise InputError(f"--field is given twice for {name!r}", "give each field one column")
         columns[name] = column
     return columns

@@ -71,7 +71,7 @@ server_options = combine(
         "--server",
         metavar="URL",
         envvar="LOSTFOUND_SERVER",
-        help="URL of any lostfound worker: use the state of all workers through it instead of a local folder.  "
+        help="URL of any lostfound worker, to use the combined state of all workers instead of a local folder.  "
         "[env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
     ),
     common_options,
@@ -115,7 +115,7 @@ sweep_input_options = combine(
         "sweep_name",
         metavar="NAME",
         required=True,
-        help="Sweep to which the pages are added, such as 2026-11.",
+        help="Name of the sweep to which the pages are added, such as 2026-11.",
     ),
     click.option(
         "--field",
@@ -141,7 +141,7 @@ sweep_input_options = combine(
         "page_time",
         metavar="TIME",
         help="Time to use for pages that have none, in ISO 8601.  [default: with --base-url, each file's "
-        "modification time; otherwise when the sweep was opened]",
+        "modification time; otherwise, the time at which the sweep was opened]",
     ),
     click.option("--keep-open", is_flag=True, help="Leave the sweep open for more input instead of committing it."),
 )

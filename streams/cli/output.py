@@ -17,7 +17,7 @@ TIME_FIELDS = frozenset(
 
 
 def to_json_object(value: Any) -> dict[str, Any]:
-    """Return the fields of a struct, with times in ISO 8601, or None for unknown times."""
+    """Return the fields of a struct. Times become ISO 8601 strings, and unknown times become None."""
     import msgspec
 
     from streams.timestamps import format_iso

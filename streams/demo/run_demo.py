@@ -160,7 +160,8 @@ def _print_clusters(view: View, base_url: str) -> None:
     copies = sorted(
         (cluster for cluster in clusters if cluster.url_count > 1), key=lambda cluster: -cluster.url_count
     )
-    _print_heading("What is a copy of what", f"{len(clusters):,} clusters, {len(copies):,} of them over several URLs")
+    counts = f"{len(clusters):,} clusters, {len(copies):,} of them spanning several URLs"
+    _print_heading("What is a copy of what", counts)
     table = layout.new_table(">urls", ">documents", "title", "pages")
     for cluster in copies[:CLUSTERS_SHOWN_MAX]:
         titles = (view.title(bytes.fromhex(document)) for document in cluster.documents)

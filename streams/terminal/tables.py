@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from streams.query import Cluster, Match, Member, StoredLink, UrlCapture
 
 TITLES_READ = 20  # a title is searched for in at most this many documents of a cluster
-CONFIDENCE_SHOWN_MIN = 0.05  # less likely candidates are counted, not listed; --json lists all
+CONFIDENCE_SHOWN_MIN = 0.05  # weaker candidates are counted, not listed; --json lists all
 RESEMBLANCE_SHOWN_MIN = 0.1  # lower resemblances are not shown as evidence
 _FIGURE_COLUMNS = (">resemblance", ">containment", ">contained")
 
@@ -229,7 +229,7 @@ def answer_table(answer: Answer, sweep_order: str = "") -> RenderableType:
         columns = (">confidence", ">resemblance", ">containment", "first seen", "candidate")
         parts += [Text(), BlockTable(columns, map(row, shown))]
     if remaining := len(candidates) - len(shown):
-        parts.append(Text(f"{pluralise(remaining, 'less likely candidate')} not shown", style="dim"))
+        parts.append(Text(f"{pluralise(remaining, 'weaker candidate')} not shown", style="dim"))
     return Group(*parts)
 
 
@@ -268,8 +268,8 @@ def _mention_decision(answer: Answer) -> list[Text]:
     decision = answer.decision
     if decision is None or answer.status == "moved":
         return []
-    outcome = f"it moved to {escape_text(decision.new)}" if decision.new is not None else "it is gone"
-    return [layout.unbreakable(Text(f"an editor decided on {decision.decided_at[:10]} that {outcome}"))]
+    outcome = f"moved to {escape_text(decision.new)}" if decision.new is not None else "is gone"
+    return [layout.unbreakable(Text(f"on {decision.decided_at[:10]}, an editor recorded that the page {outcome}"))]
 
 
 def decisions_table(decisions: Sequence[ListedDecision]) -> RenderableType:

@@ -32,8 +32,10 @@ def test_a_decision_overrides_the_ranking_until_it_is_removed(lostfound: Lostfou
     assert f"→ {ALIVE}" in lostfound("find", "--missing").out
     assert lostfound("gone", OLD).out == "recorded 1 decision\n"
     assert find(lostfound, OLD) == ("gone", None)
-    assert "an editor decided on 2" in lostfound("find", OLD).out
-    assert lostfound("gone", OLD).out.endswith("; 1 already recorded, or older than the recorded one\n")
+    assert "an editor recorded that the page" in lostfound("find", OLD).out
+    assert lostfound("gone", OLD).out.endswith(
+        "; skipped 1, because the same or a later decision is already recorded\n"
+    )
     assert lostfound("decisions", "--remove", OLD).out == "removed 1 decision\n"
     assert find(lostfound, OLD) == ("moved", NEW)
     assert lostfound("state", "check").code == 0

@@ -26,8 +26,8 @@ def two_crawls(lostfound: Lostfound, tmp_path: Path) -> None:
 def test_a_mirror_does_not_move_the_pages_of_the_first_crawl(lostfound: Lostfound) -> None:
     result = lostfound("find", "--missing", "--redirects", "csv")
     assert MIRROR not in result.out
-    assert "the last sweep did not crawl 1 host of earlier sweeps" in result.err
-    assert "site.example; use --scope HOST" in result.err
+    assert "the last sweep did not visit 1 host of earlier sweeps" in result.err
+    assert "1 host of earlier sweeps: site.example; pages" in result.err
 
 
 @pytest.mark.usefixtures("two_crawls")
@@ -41,7 +41,7 @@ def test_a_whole_site_that_moved_is_found_with_its_old_host_in_scope(
     result = lostfound("find", "--missing", "--json", *options)
     moved = {row["url"]: row["candidates"][0]["url"] for row in result.rows if row["status"] == "moved"}
     assert moved == {f"{SITE}/trees/{name}.html": f"{MIRROR}/trees/{name}.html" for name in NAMES}
-    assert "did not crawl" not in result.err
+    assert "did not visit" not in result.err
 
 
 @pytest.mark.usefixtures("two_crawls")

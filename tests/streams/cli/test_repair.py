@@ -73,7 +73,7 @@ def test_every_command_refuses_the_damage_until_it_is_repaired(
     result = lostfound("state", "check", "--repair")
     assert result.code == 0, result.err
     assert "the state is sound" in result.err
-    assert f"sweep 1: ingest the input that contains {crawls[1]} again\n" in result.out
+    assert f"sweep 1: ingest again the input that contains {crawls[1]}\n" in result.out
     assert "sweep 0" not in result.out
     assert damaged.with_name(damaged.name + ".damaged").read_bytes() == original
     assert damaged.read_bytes() == original[: damaged.stat().st_size]
@@ -106,7 +106,7 @@ def test_damage_in_the_first_batch_removes_the_whole_sweep(
     damaged.write_bytes(data)
     result = lostfound("state", "check", "--repair")
     assert result.code == 0
-    assert f"ingest the input that contains {crawls[1]} again\n" in result.out
+    assert f"ingest again the input that contains {crawls[1]}\n" in result.out
     assert [row["sweep"] for row in lostfound("sweep", "list", "--json").rows] == ["0"]
     assert damaged.stat().st_size == 0
     ingest(lostfound, crawls)

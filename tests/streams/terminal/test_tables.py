@@ -210,7 +210,7 @@ def test_a_soft_404_is_shown_with_the_url_and_not_as_a_candidate() -> None:
         answer = make_answer(*candidates, status="gone")
         lines = render(tables.answer_table(answer), 100)
         assert SOFT_404 in lines[1]
-        assert lines[-1] == "2 less likely candidates not shown"
+        assert lines[-1] == "2 weaker candidates not shown"
         assert SOFT_404 in "\n".join(render(tables.answers_table([answer]), 100))
     assert len(render(tables.answer_table(make_answer(soft_404, status="gone")), 100)) == 2
 
@@ -226,6 +226,6 @@ def test_a_redirect_to_an_error_page_is_shown_however_unlikely_it_is() -> None:
 def test_unlikely_candidates_are_only_counted() -> None:
     answer = make_answer(make_candidate("x", 0.9), make_candidate("y", 0.01))
     text = "\n".join(render(tables.answer_table(answer), 100))
-    assert "1 less likely candidate" in text
+    assert "1 weaker candidate" in text
     assert "rewrite rule 0.50 //a/* -> //b/*" in text
     assert "resemblance 0.50 · rewrite rule 0.50" in "\n".join(render(tables.answers_table([answer]), 100))
