@@ -20,7 +20,8 @@ class Batch(msgspec.Struct, frozen=True):
     items: list[Page | Rejected]
     position: Position
     mark: InputMark
-    bytes_read: int  # total bytes of the input read so far
+    bytes_read: int  # total bytes of the input read so far, without pipes
+    content_bytes: int  # bytes of the pages in the batch
 
 
 class Batcher:
@@ -58,12 +59,12 @@ class Batcher:
             if isinstance(item, Page):
                 content_bytes += len(item.body or item.text or "")
             if len(items) >= self._limits.batch_pages or content_bytes >= self._limits.batch_bytes:
-                yield self._make_batch(items, position)
+                yield self._make_batch(items, position, content_bytes)
                 items, content_bytes = [], 0
         if items:
-            yield self._make_batch(items, position)
+            yield self._make_batch(items, position, content_bytes)
 
-    def _make_batch(self, items: list[Page | Rejected], position: Position) -> Batch:
+    def _make_batch(self, items: list[Page | Rejected], position: Position, content_bytes: int) -> Batch:
         mark = self._reader.mark()
         assert mark is not None, "a reader has a mark after its first item"
-        return Batch(items, position, mark, self._reader.bytes_read)
+        return Batch(items, position, mark, self._reader.bytes_read, content_bytes)

@@ -301,9 +301,7 @@ class _Run(msgspec.Struct):
         position = self.cursor.position
         batcher = Batcher(file_names, settings, position, self.cursor.mark, options)
         dictionary = TextDictionary(engine.store, keep_texts=settings.policy.keep_texts)
-        # The size of standard input is unknown (0), so it is treated as large.
-        is_large = batcher.bytes_total == 0 or batcher.bytes_total >= settings.ingest.workers_from_bytes
-        process_count = (settings.ingest.workers or len(os.sched_getaffinity(0))) if is_large else 1
+        process_count = self._process_count(batcher.bytes_total)
         batcher.report_read = self.report_read
         with SketchPool(process_count, engine.scheme, settings.policy, settings.limits) as pool:
             for pending in self._sketch_ahead(batcher, pool, dictionary):
@@ -342,13 +340,23 @@ class _Run(msgspec.Struct):
         meta.put_cursor(changes, self.cursor_name, msgspec.json.encode(self.cursor))
         self.engine.store.write(changes, sync=True)
 
+    def _process_count(self, input_bytes: int) -> int:
+        """Return the number of processes that sketch an input of `input_bytes`."""
+        settings = self.engine.settings.ingest
+        is_large = input_bytes >= settings.workers_from_bytes
+        return (settings.workers or len(os.sched_getaffinity(0))) if is_large else 1
+
     def _sketch_ahead(
         self, batcher: Batcher, pool: SketchPool, dictionary: TextDictionary
     ) -> Iterator[_PendingBatch]:
         """Yield the batches in order while the pool sketches the following batches."""
-        batches_ahead = pool.process_count + 1 if pool.process_count > 1 else 0
         pending: deque[_PendingBatch] = deque()
+        content_bytes = 0
         for batch in batcher:
+            content_bytes += batch.content_bytes
+            if batcher.bytes_total == 0 and pool.process_count == 1:  # standard input, whose size is unknown
+                pool.start_processes(self._process_count(content_bytes))
+            batches_ahead = pool.process_count + 1 if pool.process_count > 1 else 0
             pending.append(self._submit(batch, pool, dictionary))
             if len(pending) > batches_ahead:
                 yield pending.popleft()

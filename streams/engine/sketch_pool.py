@@ -30,22 +30,28 @@ class SketchPool:
     """Sketches tasks in `process_count` child processes, or in this process if `process_count` is 1."""
 
     def __init__(self, process_count: int, scheme: Scheme, policy: Policy, limits: Limits) -> None:
-        assert process_count >= 1
-        self.process_count = process_count
-        self._operator = SketchOperator(scheme, policy, limits) if process_count == 1 else None
-        self._threads = ThreadPoolExecutor(process_count) if process_count > 1 else None
+        self.process_count = 1
+        self._operator = SketchOperator(scheme, policy, limits)
+        self._threads: ThreadPoolExecutor | None = None
         self._processes: list[Any] = []
         self._idle_connections: queue.SimpleQueue[Connection] = queue.SimpleQueue()
-        if process_count > 1:
-            self._start_processes(scheme, policy, limits)
+        self.start_processes(process_count)
 
-    def _start_processes(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
+    def start_processes(self, process_count: int) -> None:
+        """Sketch further tasks in `process_count` child processes. If it is 1, do nothing."""
+        assert self.process_count == 1
+        assert process_count >= 1
+        if process_count == 1:
+            return
+        self.process_count = process_count
+        self._threads = ThreadPoolExecutor(process_count)
         # RocksDB's threads and locks do not survive a fork.
         context = multiprocessing.get_context("spawn")
         with _child_environment():
-            for _ in range(self.process_count):
+            for _ in range(process_count):
                 parent_end, child_end = context.Pipe()
-                process = context.Process(target=_serve, args=(child_end, scheme, policy, limits), daemon=True)
+                arguments = (child_end, self._operator.scheme, self._operator.policy, self._operator.limits)
+                process = context.Process(target=_serve, args=arguments, daemon=True)
                 process.start()
                 child_end.close()  # otherwise the pipe would stay open after the child exits
                 self._processes.append(process)
@@ -56,7 +62,6 @@ class SketchPool:
         """Return a future for the results of a task. The future raises WorkerDied if the process is killed."""
         if self._threads is not None:
             return self._threads.submit(self._sketch_in_child, task)
-        assert self._operator is not None
         future: Future[SketchResults] = Future()
         future.set_result(self._operator(task))
         return future

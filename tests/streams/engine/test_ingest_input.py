@@ -15,7 +15,8 @@ from state.families import Family
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import Progress, ingest
-from streams.errors import InputError, ReadError
+from streams.engine.sketch_pool import SketchPool
+from streams.errors import InputError, NoPages, ReadError
 from tests.samples import NOW, jsonl, settings, take
 from tests.streams.engine.ingest_samples import BAD, PAGES, Stop, letters, sound, stop_after
 
@@ -181,6 +182,32 @@ def test_several_pipes_can_be_ingested_into_one_sweep(
         done = ingest(store, settings(), ["-"], "one", now=NOW, keep_open=True)
         assert (done.status, done.pages) == ("ingested", 2)
     assert len(list(store.scan(Family.CAPTURES))) == 4
+
+
+@pytest.mark.parametrize("lines", [PAGES, []], ids=["pages", "empty"])
+def test_child_processes_start_once_standard_input_is_large(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[dict[str, Any]]
+) -> None:
+    """They take longer to start than a small input takes to sketch. The size of standard input is unknown."""
+    start_processes, counts = SketchPool.start_processes, []
+
+    def record(pool: SketchPool, process_count: int) -> None:
+        counts.append(process_count)
+        start_processes(pool, process_count)
+
+    monkeypatch.setattr(SketchPool, "start_processes", record)
+    data = jsonl(tmp_path / "a.jsonl", lines).read_bytes()
+    custom = settings({"ingest": {"batch_pages": 2, "workers": 2, "workers_from_bytes": len(data) // 2 + 1}})
+    set_standard_input(monkeypatch, data)
+    if lines:
+        assert ingest(store, custom, ["-"], "one", now=NOW).pages == len(PAGES)
+        assert sound(store)
+        assert counts.index(2) > 1  # after the first batch
+        assert counts.count(2) == 1
+    else:
+        with pytest.raises(NoPages):
+            ingest(store, custom, ["-"], "one", now=NOW)
+        assert set(counts) == {1}
 
 
 def test_unreadable_input_opens_no_sweep(store: Store, tmp_path: Path) -> None:
