@@ -19,7 +19,7 @@ Faust commits the offset after the last message that it delivered. Some offsets 
 markers that end transactions, the messages of aborted transactions, and messages that retention has deleted. The
 consumer therefore also commits its own position, once all messages before it are acknowledged: see
 `_filter_committable_offsets`. Otherwise, these offsets would count as waiting messages forever. Messages in the queue
-of an agent count as not acknowledged, although Faust does not track them yet: see `getmany`.
+of an agent count as not acknowledged, although Faust does not track them yet.
 
 If messages expire before they are read, aiokafka would silently move to the first remaining message. It is configured
 to raise an error instead: see `_skip_expired`.
@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
+from weakref import WeakSet
 
 import structlog
 from aiokafka.errors import IllegalStateError, NoOffsetForPartitionError, OffsetOutOfRangeError
@@ -95,6 +96,9 @@ class Consumer(aiokafka.Consumer):
         self._seek_count_at_fetch = 0
         self._are_positions_valid = False  # whether all messages before the positions were delivered or committed
         self._positions: dict[TP, int] = {}  # at the start of the last fetch; all messages before them were delivered
+        # Faust tracks a message only when a stream takes it from its queue, and a commit before that
+        # would lose it. Messages that are dropped from a queue also disappear from this set.
+        self._delivered_messages: WeakSet[Any] = WeakSet()
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -133,7 +137,7 @@ class Consumer(aiokafka.Consumer):
         """Return the offsets to commit: those of acknowledged messages, and positions that are past all messages."""
         offsets: dict[TP, int] = super()._filter_committable_offsets(tps)
         first_unacked: dict[TP, int] = {}
-        for message in self._unacked_messages:
+        for message in self._delivered_messages:
             if not message.acked and message.generation_id == self.app.consumer_generation_id:
                 first_unacked[message.tp] = min(message.offset, first_unacked.get(message.tp, message.offset))
         for tp, position in self._positions.items():
@@ -237,9 +241,7 @@ class Consumer(aiokafka.Consumer):
                 if self._seek_count != self._seek_count_at_fetch:
                     return
                 if not self._is_changelog_tp(tp):
-                    # Faust adds a message only when a stream takes it from its queue. A commit of the position before
-                    # that would lose the message.
-                    self._unacked_messages.add(message)
+                    self._delivered_messages.add(message)
                 yield tp, message
 
     async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
