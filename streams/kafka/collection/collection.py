@@ -48,9 +48,15 @@ class Collection:
         self._threads = ThreadPoolExecutor(2 * runner.settings.server.query_threads, "part-of-query")
 
     def local_stores(self) -> dict[int, Store]:
-        """Return the stores of the partitions that this worker serves. Raise StateError if its session ended."""
+        """Return the stores of the partitions that this worker serves.
+
+        Raise StateError if its session ended, or if the partitions are behind their changelogs.
+        """
         self.check_session()
-        active, by_number = self.runner.partitions.active_numbers, self.runner.partitions.by_number
+        partitions = self.runner.partitions
+        if not partitions.recovered:
+            raise StateError("this worker is recovering its partitions", "retry after the rebalance")
+        active, by_number = partitions.active_numbers, partitions.by_number
         return {number: partition.store for number, partition in by_number.items() if number in active}
 
     def query_local(self, query: RowQuery) -> Answer:

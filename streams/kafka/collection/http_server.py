@@ -146,7 +146,7 @@ class Server:
             reasons.append("the broker does not confirm that this worker is a member of its group")
         if app.rebalancing:
             reasons.append("partitions are not assigned")
-        elif not app.tables.actives_ready:
+        elif not self.runner.partitions.recovered:
             reasons.append("partitions are being recovered")
         if free_bytes < DISK_FREE_BYTES_MIN:
             reasons.append(f"the disk has {free_bytes} free bytes, fewer than {DISK_FREE_BYTES_MIN}")

@@ -40,7 +40,7 @@ async def publish_moves(collection: Collection) -> None:
     while True:
         await asyncio.sleep(POLL_SECONDS)
         sweep = runner.sweep_log.table.unpublished_sweep
-        if sweep is None or 0 not in runner.partitions.active_numbers:
+        if sweep is None or runner.partitions.recovered_partition(0) is None:
             continue
         try:
             await _publish(collection, sweep)

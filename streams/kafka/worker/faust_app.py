@@ -57,7 +57,7 @@ class App(faust.App):
     @property
     def ready(self) -> bool:
         """Whether partitions are assigned and recovered."""
-        return not self.rebalancing and bool(self.tables.actives_ready)
+        return not self.rebalancing and self.runner.partitions.recovered
 
     def membership(self) -> int | None:
         """Return the generation of the consumer group, or None if this worker may no longer be a member."""
@@ -78,9 +78,14 @@ class App(faust.App):
         super().on_rebalance_start()
 
     def on_rebalance_end(self) -> None:
-        """Record that the active partitions have caught up with their changelogs."""
+        """Record that the active partitions have caught up with their changelogs.
+
+        If partitions have been assigned again meanwhile, they have to catch up first.
+        """
         super().on_rebalance_end()
-        self.runner.partitions.recovered = True
+        recovery = self.tables.recovery
+        is_newest = recovery._generation_id == self.consumer_generation_id  # noqa: SLF001 - has no public interface
+        self.runner.partitions.recovered = is_newest and not recovery.signal_recovery_start.is_set()
 
     async def on_start(self) -> None:
         """Connect the producer and the sweep log before the worker joins the consumer group.

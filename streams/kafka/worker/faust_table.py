@@ -81,6 +81,7 @@ class StateStore(Store[bytes, bytes]):
         generation_id: int = 0,  # noqa: ARG002 - Faust's signature
     ) -> None:
         """Close revoked partitions, and open assigned partitions, from snapshots if necessary."""
+        self.partitions.recovered = False  # the last recovery may have ended after `App.on_rebalance_start`
         changelog = self.table.changelog_topic.get_topic_name()
         self.partitions.active_numbers = frozenset(
             tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == changelog

@@ -30,7 +30,7 @@ class WorkerServer:
     def __init__(self, folder: Path, number: int, urls: dict[str, int], settings: Settings) -> None:
         """`urls` are the partitions by URL of all workers; each worker adds its own when it starts."""
         self.runner: Runner = make_runner(folder / str(number), settings)
-        self.runner.partitions.active_numbers = frozenset({number})
+        self.runner.partitions.active_numbers, self.runner.partitions.recovered = frozenset({number}), True
         self.store = self.runner.partitions.open(number).store
         self.url = ""
         self.app: Any
@@ -71,7 +71,6 @@ class WorkerServer:
             consumer_generation_id=1,
             session=SimpleNamespace(is_alive=True),
             rebalancing=False,
-            tables=SimpleNamespace(actives_ready=True),
             conf=SimpleNamespace(id="test", canonical_url=""),
             router=SimpleNamespace(table_metadata=self._table_metadata),
             waiting_messages=dict,

@@ -71,6 +71,18 @@ def test_an_answer_read_during_a_rebalance_is_an_error(tmp_path: Path, monkeypat
             worker.client().store().get_many(Family.TEXTS, DOCUMENTS)
 
 
+def test_a_worker_does_not_read_its_own_partitions_before_they_are_recovered(tmp_path: Path) -> None:
+    """Otherwise, the owner of partition 0 would count captures and publish moves from the rows that it has so far."""
+    with worker_servers(tmp_path, changes()) as workers:
+        collection = workers[0].collection
+        assert collection.sharded_store().get_many(Family.TEXTS, DOCUMENTS) == [b"text"] * len(DOCUMENTS)
+        workers[0].runner.partitions.recovered = False
+        with pytest.raises(StateError, match="recovering its partitions"):
+            collection.sharded_store()
+        with pytest.raises(StateError, match="not ready: partitions are being recovered"):
+            workers[1].collection.sharded_store().get_many(Family.TEXTS, DOCUMENTS)
+
+
 def test_sweeps_are_those_at_the_end_of_the_sweep_log(tmp_path: Path) -> None:
     """A worker that reads the log late is ready, and all partitions have the same rows."""
     with worker_servers(tmp_path, changes()) as workers:
