@@ -2,8 +2,7 @@
 
 All workers export to a folder below `kafka.export_folder`, and the owner of partition 0 computes the analyses from
 these files, then deletes them, because `forget` does not know them. If a worker stops, or partitions move, the export
-is repeated. An analysis whose results exceed
-`analyses.results_mib_max` is not published.
+is repeated. An analysis whose results exceed `analyses.results_mib_max` is not published.
 """
 
 from __future__ import annotations
