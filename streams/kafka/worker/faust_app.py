@@ -21,7 +21,7 @@ from streams.kafka.wire import topics
 from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.packed_messages import VALUE_TYPES, Topic
 from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
-from streams.kafka.worker.faust_table import StateTable
+from streams.kafka.worker.faust_table import StateTable, TableManager
 from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.partition_snapshots import Snapshots
 from streams.kafka.worker.runner import Message
@@ -132,6 +132,7 @@ def build_app(
         datadir=str(runner.partitions.folder / "faust"),
         canonical_url=url,
         Table=StateTable,
+        TableManager=TableManager,
         web_enabled=False,
         autodiscover=False,
         topic_allow_declare=False,

@@ -41,7 +41,10 @@ from faust.types import TP
 from mode.utils.futures import notify
 from mode.utils.queues import FlowControlEvent
 
-FETCH_SECONDS_MAX = 0.25  # limits how long a seek waits for a fetch
+# Limits how long a seek waits for a fetch. It also limits how long the broker waits for messages before it answers a
+# fetch: until then, it answers no other request on the same connection, such as those that look up offsets during a
+# rebalance. Faust would let it wait for 1.5 seconds.
+FETCH_SECONDS_MAX = 0.25
 # Share of the request timeout; below 1, so that our TimeoutError comes before Faust gives up and continues without
 # the seek.
 SEEK_TIMEOUT_FACTOR = 0.9
@@ -58,7 +61,7 @@ class FlowControl(FlowControlEvent):
 
 
 class ConsumerThread(aiokafka.AIOKafkaConsumerThread):
-    """The thread that runs aiokafka's consumer, with two options that Faust does not offer."""
+    """The thread that runs aiokafka's consumer, with three options that Faust does not offer."""
 
     async def on_start(self) -> None:
         """Connect to the broker, and observe the requests to the group's coordinator."""
@@ -68,6 +71,7 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: aiokafka.Transport) -> Any:
         consumer = super()._create_worker_consumer(transport)
         consumer._isolation_level = "read_committed"  # noqa: SLF001
+        consumer._fetch_max_wait_ms = round(FETCH_SECONDS_MAX * 1000)  # noqa: SLF001
         consumer._auto_offset_reset = "none"  # noqa: SLF001 - raise an error instead of skipping expired messages
         return consumer
 

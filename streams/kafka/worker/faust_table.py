@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import faust
+import faust.tables
 import structlog
 from faust.stores.base import Store
 from faust.types import TP, EventT
@@ -24,6 +25,15 @@ from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.partition_snapshots import Snapshots
 
 log = structlog.get_logger(__name__)
+
+
+class TableManager(faust.tables.TableManager):
+    """Faust's manager of tables, which starts at once."""
+
+    async def on_start(self) -> None:
+        """Start without Faust's pause of one second, in which modules may declare further tables."""
+        await self._update_channels()
+        await self.recovery.start()
 
 
 class StateTable(faust.Table[bytes, bytes]):

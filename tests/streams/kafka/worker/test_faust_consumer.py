@@ -356,3 +356,21 @@ def test_a_second_resume_does_not_empty_the_queues() -> None:
         assert not control.is_active()
 
     asyncio.run(run())
+
+
+def test_the_broker_never_holds_back_a_fetch_for_long() -> None:
+    """Other requests on the same connection wait for the fetch, such as those of a rebalance."""
+
+    async def create() -> Any:
+        app = faust.App("test", broker="kafka://127.0.0.1:1")
+        transport = Transport(app.conf.broker_consumer, app)
+        consumer = Consumer(
+            transport, callback=nothing, on_partitions_revoked=nothing, on_partitions_assigned=nothing
+        )
+        thread = consumer._new_consumer_thread()
+        thread._assignor = app.assignor
+        return thread._create_worker_consumer(transport)
+
+    consumer = asyncio.run(create())
+    assert consumer._fetch_max_wait_ms == 250
+    assert (consumer._isolation_level, consumer._auto_offset_reset) == ("read_committed", "none")
