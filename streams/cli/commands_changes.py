@@ -1,4 +1,4 @@
-"""`lostfound changes`: how many pages change from sweep to sweep, and by how much."""
+"""`lostfound changes`: show how many pages change from sweep to sweep, and by how much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lostfound links`: who links to a page, and where it links to."""
+"""`lostfound links`: list the links to or from a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lostfound mirrors`: which hosts are mirrors of each other."""
+"""`lostfound mirrors`: find hosts that are mirrors of each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lostfound replicas`: which directories are replicas of each other."""
+"""`lostfound replicas`: find directories that are replicas of each other."""
 
 from __future__ import annotations
 
