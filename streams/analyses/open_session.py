@@ -71,7 +71,7 @@ def open_state(
         if meta.partition(store) is not None:
             raise StateError(
                 f"{folder} contains one partition of a collection",
-                "run `lostfound export --server URL FOLDER`, then pass FOLDER with --from",
+                "analyse the whole collection through a worker, with --server",
             )
         view = View(store)
 

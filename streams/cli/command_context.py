@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from state.rows import RowReader
     from state.store import Store
     from state.view import View
-    from streams.analyses.analysis_session import Session
+    from streams.analyses.analysis_session import Progress, Session
     from streams.kafka.rows.worker_client import WorkerClient
     from streams.settings import Settings
 
@@ -130,25 +130,35 @@ class Context:
 
     @contextmanager
     def analyse(self, title: str, sweep_name: str | None, data_set: Path | None, *, quiet: bool) -> Iterator[Session]:
-        """Open the local state or the export `data_set` for analyses, as of a sweep, and show the progress.
+        """Open a state or the export `data_set` for analyses, as of a sweep, and show the progress.
 
-        Results that are computed inside the block are stored in the state when it ends. Raise InputError or
-        StateError on failure.
+        With `--server`, the state is that of the workers, who export it first. Results that are computed from a local
+        state inside the block are stored in it when the block ends. Raise InputError or StateError on failure.
         """
         from streams.analyses.analysis_session import Progress
         from streams.analyses.open_session import open_export, open_state
         from streams.terminal import progress_bars
 
         settings = self.settings()
-        with progress_bars.show(progress_bars.AnalysisMeter(title), quiet=quiet) as meter:
+        with ExitStack() as resources:
+            meter = resources.enter_context(progress_bars.show(progress_bars.AnalysisMeter(title), quiet=quiet))
             progress = Progress(meter.begin, meter.count_rows)
+            if data_set is None and self.server is not None:
+                data_set = resources.enter_context(self._exported_by_workers(settings, progress))
             opened = (
                 open_state(self.data_dir, settings, sweep_name, progress)
                 if data_set is None
                 else open_export(data_set, settings, sweep_name, progress)
             )
-            with opened as session:
-                yield session
+            yield resources.enter_context(opened)
+
+    def _exported_by_workers(self, settings: Settings, progress: Progress) -> AbstractContextManager[Path]:
+        from streams.kafka.rows.export_client import temporary_export
+
+        def show(step: str) -> None:
+            progress.begin(f"exporting {step}")
+
+        return temporary_export(self._worker_client(settings), settings.kafka.export_folder, show)
 
     def analyse_committed(self, sweep_name: str, *, quiet: bool = False) -> None:
         """Compute and store the analyses that `analyses.at_commit` lists. The state must not be open for writing."""

@@ -12,7 +12,7 @@ import click
 from streams.cli.command_context import Context
 from streams.cli.commands_find import read_urls
 from streams.cli.exit_codes import Exit
-from streams.cli.options import analysis_options, common_options, json_option, plot_option
+from streams.cli.options import analysis_options, json_option, plot_option, server_options
 from streams.cli.output import print_results
 from streams.errors import InputError
 
@@ -184,7 +184,7 @@ def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:
 @click.command
 @click.argument("source", metavar="[FILE|-]", default="-")
 @json_option
-@common_options
+@server_options
 def group(context: Context, source: str, as_json: bool) -> Exit:
     """Collapse a list of URLs by cluster and by replicated collection.
 

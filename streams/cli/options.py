@@ -105,7 +105,7 @@ analysis_options = combine(
         help="Analyse the export in FOLDER instead of the state.",
     ),
     json_option,
-    common_options,
+    server_options,
 )
 
 sweep_input_options = combine(

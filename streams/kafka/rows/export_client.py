@@ -7,12 +7,16 @@ all captures are written. The client then replaces the data set, so a worker tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from state.rows import RowReader
 from state.view import View
+from streams.errors import InputError
 from streams.export import data_set
 from streams.export.data_set import Manifest, Part
 from streams.export.run_export import ExportedTable, previous_manifest, select_sweeps, sorted_parts, summarise
@@ -63,3 +67,23 @@ def export_collection(
         new = Manifest(scheme=view.scheme.id, sweeps=sweeps, parts=sorted_parts(written))
         data_set.commit(workspace, new, on_wait)
     return summarise(new, old)
+
+
+@contextmanager
+def temporary_export(
+    client: Exporter, export_folder: str, on_step: Callable[[str], None] = lambda _: None
+) -> Iterator[Path]:
+    """Export a collection to a new folder in `export_folder`, and delete this folder when the block ends.
+
+    It must not stay, because it contains URLs, and `forget` does not know it. Raise the errors of
+    `export_collection`, and InputError if `export_folder` is empty.
+    """
+    if not export_folder:
+        hint = "set kafka.export_folder to the folder for exports that this command shares with the workers"
+        raise InputError("an analysis with --server needs a folder for exports", hint)
+    folder = Path(export_folder) / f"lostfound-analysis-{os.urandom(8).hex()}"
+    try:
+        export_collection(client, folder, on_step=on_step)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

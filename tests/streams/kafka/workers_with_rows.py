@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import msgspec
 
 from state.changes import Changes
 from state.families import Family
+from state.model import SweepState
 from state.store import Store
 from streams.kafka.wire.sweep_log import Event
 from tests.streams.kafka.collection_fixture import SETTINGS
@@ -33,3 +34,13 @@ def workers_with(store: Store, folder: Path, exports: Path | None) -> Iterator[l
         for number, part in workers[0].collection.sharded_store().divide(changes).items():
             write(workers[number].runner.partitions.by_number[number], part)
         yield workers
+
+
+def commit_sweeps(workers: Iterable[WorkerServer], *names: str) -> None:
+    """Commit open sweeps of a collection."""
+    for worker in workers:
+        table = worker.runner.sweep_log.table
+        for sweep in list(table.sweeps.values()):
+            if sweep.name in names and sweep.state is SweepState.OPEN:
+                table.apply(Event(event="commit", name=sweep.name, time=4))
+                table.apply(Event(event="reached", name=sweep.name, time=4, number=sweep.number))

@@ -23,9 +23,8 @@ from streams.errors import InputError
 from streams.kafka.coordinator import analyses_publisher
 from streams.kafka.coordinator.analyses_publisher import find_results, publish_analyses
 from streams.kafka.wire.result_messages import AnalysisResult, Result
-from streams.kafka.wire.sweep_log import Event
 from tests.samples import settings
-from tests.streams.kafka.workers_with_rows import workers_with
+from tests.streams.kafka.workers_with_rows import commit_sweeps, workers_with
 
 SCHEMA = Path(__file__).parents[4] / "docs" / "schemas" / "analyses.json"
 AT_COMMIT = ["changes", "replicas"]
@@ -37,13 +36,8 @@ pytestmark = pytest.mark.usefixtures("access_token")
 def committed_collection(embedded: Store, folder: Path, exports: Path | None) -> Iterator[tuple[Any, Sweep]]:
     """Serve the state by two workers with committed sweeps. Yield the collection of the first, and the last sweep."""
     with workers_with(embedded, folder / "workers", exports) as workers:
+        commit_sweeps(workers, "live", "third")
         for worker in workers:
-            table = worker.runner.sweep_log.table
-            for name in ("live", "third"):
-                number = next(sweep.number for sweep in table.sweeps.values() if sweep.name == name)
-                if table.sweeps[number].state is SweepState.OPEN:
-                    table.apply(Event(event="commit", name=name, time=4))
-                    table.apply(Event(event="reached", name=name, time=4, number=number))
             limits = msgspec.structs.replace(worker.runner.settings.analyses, at_commit=AT_COMMIT)
             worker.runner.settings = msgspec.structs.replace(worker.runner.settings, analyses=limits)
         yield workers[0].collection, workers[0].runner.sweep_log.table.sweeps[3]
