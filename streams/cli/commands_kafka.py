@@ -85,9 +85,9 @@ def worker(
 ) -> None:
     """Run a worker that processes pages from Kafka.
 
-    Any number of workers can share the work. Each keeps the state of some partitions and needs its own --data-dir.
-    Workers can be killed at any time. Exit code 75 means that the worker stopped on an error before it had
-    acknowledged all messages. After a restart, these messages are processed again.
+    Any number of workers can share the work. Each worker keeps the state of some partitions and needs a separate
+    --data-dir. Workers can be killed at any time. Exit code 75 means that the worker stopped on an error before it
+    had acknowledged all messages. After a restart, these messages are processed again.
     """
     context.verbosity = max(context.verbosity, 1)  # a worker runs unattended, so it logs its progress
     settings, broker = _load_settings_and_broker(context, bootstrap, topic_prefix)

@@ -72,7 +72,7 @@ def clusters(
     sweep_name: str | None,
     as_json: bool,
 ) -> Exit:
-    """List all clusters, largest first.
+    """List clusters, largest first.
 
     The table shows a few URLs per cluster. --json lists all documents, URLs and stored pairs of near-duplicates, and
     compares each document with the cluster's first document (its root).
