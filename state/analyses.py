@@ -1,6 +1,6 @@
-"""The stored results of analyses: each belongs to a sweep, and is replaced as a whole.
+"""Store the results of analyses: those of one analysis and sweep are replaced as a whole.
 
-Results contain URLs and host names. Every removal of captures therefore deletes all of them.
+Results contain URLs and host names. Every removal of captures therefore deletes all results.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def lines(store: RowReader, key: AnalysisKey) -> Iterator[bytes]:
 
 
 def newest_key(store: RowReader, analysis: str, method: str) -> AnalysisKey | None:
-    """Return the key of the newest sweep's results of an analysis and method, or None if no sweep has any."""
+    """Return the key of an analysis and method for the newest sweep with results, or None if no sweep has results."""
     keys = (AnalysisKey(sweep, analysis, method) for sweep in sorted(_sweeps(store), reverse=True))
     return next((key for key in keys if header(store, key) is not None), None)
 
 
 def _sweeps(store: RowReader) -> Iterator[int]:
-    """Yield the sweeps that have results, with one look-up per sweep."""
+    """Yield the numbers of the sweeps that have results, with one look-up per sweep."""
     sweep = 0
     while row_keys := store.keys(Family.ANALYSES, b"", 1, analysis_row.encode_sweep(sweep)):
         key, _ = analysis_row.decode_key(row_keys[0])
@@ -86,7 +86,7 @@ def _sweeps(store: RowReader) -> Iterator[int]:
 
 
 def delete(store: RowReader, changes: Changes, prefix: bytes = b"") -> None:
-    """Delete the results whose row keys begin with `prefix`: by default, all."""
+    """Delete the results whose row keys begin with `prefix`, by default all results."""
     start = prefix
     while row_keys := store.keys(Family.ANALYSES, prefix, _KEYS_PER_READ, start):
         changes.delete_all(Family.ANALYSES, row_keys)

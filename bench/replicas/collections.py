@@ -2,8 +2,8 @@
 
     python -m bench.replicas.collections CACHE [--seed 21] [--missing 0.3] [--partial 0.2]
 
-Archives are downloaded to CACHE with Maven, crawls are built from them, and their states are kept there too. The first
-run takes about half an hour. Prints, for a complete crawl and one without a share of the pages, the figures of
+Archives are downloaded to CACHE with Maven, crawls are built from them, and their states are kept there too. The
+first run takes about half an hour. Prints, for a complete crawl and one without a share of the pages, the figures of
 `collection_scores.Scores` for each rule. Then prints what an avoid-list saves that was learned from a crawl without a
 share `--partial` of the pages, and applied to all pages.
 """
@@ -89,7 +89,7 @@ def report_avoid(partial: Crawl, complete: Crawl) -> None:
     settings = partial.settings.analyses
     with partial.engine() as engine:
         compute(engine, clusters_min=settings.collection_clusters_min, urls_max=1)
-        entries = compute_avoid(engine, pure=settings.avoid_pure, sample=settings.avoid_sample)
+        entries = compute_avoid(engine, copied_share_min=settings.avoid_pure, sample_share=settings.avoid_sample)
     scores = score_avoid(entries, partial.truth, clusters)
     print(
         f"| {partial.folder.name} | {len(entries)} | {scores.pages:,} | {scores.skipped:.3f} "

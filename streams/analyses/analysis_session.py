@@ -1,8 +1,8 @@
 """The data on which analyses run, as of one sweep, and the results that are stored for it.
 
 Results belong to a sweep. They are computed from the captures of this sweep and of earlier committed sweeps, but with
-the current clusters: a page of a later sweep may have joined two of them. A later commit does not discard stored
-results. Commands that remove captures delete them.
+the current clusters: a page of a later sweep may have joined two clusters. A later commit does not discard stored
+results. Commands that remove captures delete the results.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _IGNORED_SETTINGS = frozenset({"sql_engine", "memory_mib", "threads", "results_m
 class Analysis(msgspec.Struct, Generic[R], frozen=True):
     """An analysis whose results can be stored."""
 
-    name: str  # that of its command
-    method: str  # everything apart from the settings that changes the results, such as the values of options
+    name: str  # the name of its command
+    method: str  # identifies what else, apart from the settings, changes the results, such as options
     result_type: type[R]
     compute: Callable[[Session], Sequence[R]]
 
@@ -60,7 +60,7 @@ class Session:
 
     @property
     def engine(self) -> SqlEngine:
-        """The SQL engine with the tables of the data set, and `pages` as of the sweep. The first use exports."""
+        """The SQL engine, with the tables of the data set and `pages` as of the sweep. The first use opens it."""
         return self._source.engine_at(self.sweep)
 
     def at(self, sweep_name: str) -> Session:
@@ -73,7 +73,7 @@ class Session:
         return {sweep.number: sweep.name for sweep in sweeps if sweep.number <= self.sweep.number}
 
     def results(self, analysis: Analysis[R]) -> list[R]:
-        """Return the results of an analysis: those that are stored, if the data has not changed, or new ones."""
+        """Return the stored results of an analysis, or compute them if there are none for the current data."""
         key = AnalysisKey(self.sweep.number, analysis.name, analysis.method)
         stored = self._source.load(key, analysis.result_type)
         if stored is not None:
@@ -89,15 +89,15 @@ class Session:
         self._source.progress.begin(f"computing {analysis.name}")
         results = list(analysis.compute(session))
         lines = [msgspec.json.encode(result) for result in results]
-        self._source.computed.append(Computed(key, lines, dict(session.counters)))
+        self._source.new_results.append(NewResults(key, lines, dict(session.counters)))
         return results, dict(session.counters)
 
 
-class Computed(msgspec.Struct, frozen=True):
-    """New results."""
+class NewResults(msgspec.Struct, frozen=True):
+    """The results of an analysis that are not stored yet."""
 
     key: AnalysisKey
-    lines: list[bytes]
+    lines: list[bytes]  # JSON, one result per line
     counters: dict[str, int]
 
     def is_storable(self, results_mib_max: int) -> bool:
@@ -117,15 +117,15 @@ class Source:
         progress: Progress,
         reader: RowReader | None = None,
     ) -> None:
-        """Load results with `reader`, if it is given. Call `open_engine` once, before the first analysis."""
+        """Load stored results with `reader`, if given. Call `open_engine` once, before the first analysis."""
         self.settings, self.sweeps, self.progress = settings, list(sweeps), progress
-        self.computed: list[Computed] = []
+        self.new_results: list[NewResults] = []
         self._open_engine, self._reader = open_engine, reader
         self._engine: SqlEngine | None = None
-        self._sweep_of_pages = 0
+        self._sweep_of_pages = 0  # the sweep of the table `pages`; 0 if there is no table
 
     def find_sweep(self, name: str | None) -> Sweep:
-        """Return a committed sweep: the one with this name, or the newest. Raise InputError if it does not exist."""
+        """Return the committed sweep with this name, or the newest one. Raise InputError if it does not exist."""
         if name is None:
             committed = self.committed()
             if not committed:
@@ -146,7 +146,7 @@ class Source:
         """Return the engine, with the table `pages` as of a sweep."""
         if self._engine is None:
             self._engine = self._open_engine(self)
-            self.find_sweep(sweep.name)  # it may have been cancelled before the state was exported
+            self.find_sweep(sweep.name)  # raises InputError if the sweep was cancelled before the state was exported
         if self._sweep_of_pages != sweep.number:
             self.progress.begin("selecting pages")
             create_pages(self._engine, sweep.number, [s.number for s in self.sweeps if s not in self.committed()])
@@ -162,29 +162,29 @@ class Source:
         decoder = msgspec.json.Decoder(result_type)
         try:
             return [decoder.decode(line) for line in analyses.lines(reader, key)], header.counters
-        except msgspec.DecodeError:  # an earlier build of this version stored other fields
+        except msgspec.DecodeError:  # a different build of this version stored different fields
             return None
 
-    def store_computed(self, store: RowStore) -> list[AnalysisKey]:
-        """Store the new results. Return the keys of those that are too large."""
+    def store_new_results(self, store: RowStore) -> list[AnalysisKey]:
+        """Store the new results. Return the keys of results that are too large."""
         too_large = []
-        for computed in self.computed:
-            if not computed.is_storable(self.settings.analyses.results_mib_max):
-                too_large.append(computed.key)
+        for results in self.new_results:
+            if not results.is_storable(self.settings.analyses.results_mib_max):
+                too_large.append(results.key)
                 continue
-            changes, origin = Changes(), self._origin(store, computed.key.sweep)
-            analyses.put(store, changes, computed.key, computed.lines, origin=origin, counters=computed.counters)
+            changes, origin = Changes(), self._origin(store, results.key.sweep)
+            analyses.put(store, changes, results.key, results.lines, origin=origin, counters=results.counters)
             store.write(changes, sync=True)
         return too_large
 
     def _origin(self, reader: RowReader, sweep_number: int) -> str:
         """Return a hash of everything from which the results of a sweep are computed."""
-        values = msgspec.structs.asdict(self.settings.analyses)
-        facts = (
+        settings = msgspec.structs.asdict(self.settings.analyses)
+        inputs = (
             version("lostfound"),
             meta.read_scheme(reader).id,
             meta.threshold(reader),
-            sorted((name, value) for name, value in values.items() if name not in _IGNORED_SETTINGS),
+            sorted((name, value) for name, value in settings.items() if name not in _IGNORED_SETTINGS),
             [(s.number, s.name, s.captures) for s in self.committed() if s.number <= sweep_number],
         )
-        return mmh3.hash_bytes(msgspec.json.encode(facts)).hex()
+        return mmh3.hash_bytes(msgspec.json.encode(inputs)).hex()

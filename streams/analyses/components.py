@@ -50,19 +50,19 @@ def create_components(engine: SqlEngine, edges: str, table: str) -> None:
 
 
 def _create_parents(engine: SqlEngine, links: str, prefix: str) -> str:
-    """Create a table (component, parent) with the root of each component's chain of joins; return its name."""
+    """Create a table (component, parent) with the end of each component's chain of joins. Return the table's name."""
     step = 0
     engine.create(f"{prefix}_0", f"SELECT a AS component, least(a, min(b)) AS parent FROM {links} GROUP BY a")
     while True:
-        current, following = f"{prefix}_{step}", f"{prefix}_{step + 1}"
+        table, next_table = f"{prefix}_{step}", f"{prefix}_{step + 1}"
         engine.create(
-            following,
+            next_table,
             f"""
-            SELECT p.component, q.parent, CASE WHEN p.parent <> q.parent THEN 1 ELSE 0 END AS is_changed
-            FROM {current} AS p JOIN {current} AS q ON q.component = p.parent
+            SELECT a.component, b.parent, CASE WHEN a.parent <> b.parent THEN 1 ELSE 0 END AS is_changed
+            FROM {table} AS a JOIN {table} AS b ON b.component = a.parent
             """,
         )
-        engine.drop(current)
-        if not engine.rows(f"SELECT count(*) FROM {following} WHERE is_changed = 1")[0][0]:
-            return following
+        engine.drop(table)
+        if not engine.rows(f"SELECT count(*) FROM {next_table} WHERE is_changed = 1")[0][0]:
+            return next_table
         step += 1

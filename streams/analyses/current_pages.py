@@ -1,7 +1,7 @@
-"""Create the table `pages`: the pages that a sweep found alive or broken, one row per page.
+"""Create the table `pages`: the pages as of a sweep, alive or broken, with one row per page.
 
-A page is current if its host's newest sweep, up to the analysed one, captured it. An older capture does not count:
-that sweep visited the host and did not meet the page again, so the page is missing.
+Of the sweeps up to the analysed sweep, the newest that visited a host determines the current pages of this host. A
+page that only older sweeps captured is missing: the newest sweep visited its host without meeting the page.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ def create_pages(engine: SqlEngine, sweep: int, open_sweeps: Collection[int] = (
 
     `document`, `cluster` and `tokens` are null for a page without text, such as a redirect or an error.
     """
-    is_counted = f"sweep <= {sweep}"
+    sweep_condition = f"sweep <= {sweep}"
     if open_sweeps:
-        is_counted += f" AND sweep NOT IN ({', '.join(map(str, open_sweeps))})"
-    engine.create("host_sweeps", f"SELECT host, max(sweep) AS sweep FROM captures WHERE {is_counted} GROUP BY host")
-    # Of several captures of a page, the last one with a document counts, because a temporary error hides no page.
+        sweep_condition += f" AND sweep NOT IN ({', '.join(map(str, open_sweeps))})"
+    engine.create(
+        "host_sweeps", f"SELECT host, max(sweep) AS sweep FROM captures WHERE {sweep_condition} GROUP BY host"
+    )
+    # Select each page's last capture with a document, if there is one, so that a temporary error does not hide the
+    # page.
     engine.create(
         "newest_captures",
         """

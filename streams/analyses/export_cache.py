@@ -1,4 +1,4 @@
-"""The cached export of a state, in its folder, which analyses bring up to date instead of exporting all rows again.
+"""Cache the export of a state in its folder, so that the next analysis exports only what has changed.
 
     DATA_DIR/export-cache/data-set          the data set
     DATA_DIR/export-cache/lostfound-sql-... temporary tables of the SQL engine
@@ -39,13 +39,13 @@ def lock(state_folder: Path, on_wait: Callable[[], None] = lambda: None) -> Iter
 
 @contextmanager
 def data_set_folder(state_folder: Path, *, keep: bool) -> Iterator[Path]:
-    """Yield the folder for the data set. The caller holds the lock.
+    """Yield the folder for the data set. The caller must hold the lock.
 
-    It is a temporary folder if the data set must not be kept, or if the state's folder is not writable.
+    The folder is temporary if `keep` is false, or if the state's folder is not writable.
     """
     cache = state_folder / CACHE_FOLDER
     if keep and _is_writable(cache):
-        for folder in cache.glob(f"{SQL_FOLDER_PREFIX}*"):  # of killed processes
+        for folder in cache.glob(f"{SQL_FOLDER_PREFIX}*"):  # left by killed processes
             shutil.rmtree(folder, ignore_errors=True)
         yield cache / _DATA_SET
         return
@@ -62,7 +62,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def discard(state_folder: Path) -> None:
-    """Delete the cache. The caller holds the lock."""
+    """Delete the cache. The caller must hold the lock."""
     cache = state_folder / CACHE_FOLDER
     if cache.exists():
         shutil.rmtree(cache)

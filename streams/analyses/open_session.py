@@ -91,7 +91,7 @@ def open_state(
         yield Session(source, source.find_sweep(sweep_name))
         may_store = not _has_unfinished_removal(view)
         resources.close()
-        if source.computed and may_store:
+        if source.new_results and may_store:
             _store_results(folder, source)
 
 
@@ -138,7 +138,7 @@ def _store_results(folder: Path, source: Source) -> None:
         return
     try:
         with Store(folder, source.settings.store.for_removals(), create_if_missing=False) as store:
-            for key in source.store_computed(store):
+            for key in source.store_new_results(store):
                 log.warning("results exceed analyses.results_mib_max and are not stored", analysis=key.analysis)
     except StateLocked:
         log.info("results are not stored, because another process is writing to the state")

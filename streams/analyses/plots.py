@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches. Raise InputError if matplotlib is not installed."""
+    """Return an empty figure. Its size is in inches. Raise InputError if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,4 +1,4 @@
-"""Compare documents of an exported data set by their sketches, for the pairs that a query selected."""
+"""Compare pairs of documents of an exported data set by their sketches."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from streams.analyses.sql_engine import SqlEngine
 from streams.sketch.similarity import compare_columns
 
-RESULT = pa.schema(
+COMPARISONS = pa.schema(
     [("a", pa.int64()), ("b", pa.int64())]
     + [(name, pa.float32()) for name in ("resemblance", "containment", "contained")]
 )
-_FIGURES = (0, 2, 4)  # positions of the columns of `RESULT` among the figures of `compare_columns`
+_FIGURE_POSITIONS = (0, 2, 4)  # of these three figures among those that `compare_columns` returns
 
 
 def create_comparisons(engine: SqlEngine, pairs: str, table: str) -> None:
-    """Create `table` with the columns of `RESULT`: a row for each row (a, b) of the table `pairs`.
+    """Create `table` with the columns of `COMPARISONS`: a row for each row (a, b) of the table `pairs`.
 
-    `a` and `b` are documents. As everywhere, `containment` is the share of a's shingles in b, and `contained` the
-    share of b's in a. Pairs with a document that is not in the data set are left out.
+    `a` and `b` are documents. `containment` is the share of a's shingles that b contains, and `contained` the share
+    of b's shingles that a contains. Pairs with a document that is not in the data set are left out.
     """
     query = f"""
         SELECT pairs.a, pairs.b, {_sketch_columns("a")}, {_sketch_columns("b")}
@@ -30,7 +30,7 @@ def create_comparisons(engine: SqlEngine, pairs: str, table: str) -> None:
         JOIN documents AS a ON a.document = pairs.a
         JOIN documents AS b ON b.document = pairs.b
     """
-    engine.create_mapped(table, query, _compare, RESULT)
+    engine.create_mapped(table, query, _compare, COMPARISONS)
 
 
 def _sketch_columns(alias: str) -> str:
@@ -43,8 +43,8 @@ def _compare(batch: pa.RecordBatch) -> pa.RecordBatch:
     figures, exact = np.empty((6, batch.num_rows)), np.empty(batch.num_rows, dtype=np.bool_)
     if batch.num_rows:
         compare_columns(rows, rows, _sketches(batch, "a"), _sketches(batch, "b"), figures, exact)
-    columns = [batch.column("a"), batch.column("b"), *(pa.array(figures[n], pa.float32()) for n in _FIGURES)]
-    return pa.RecordBatch.from_arrays(columns, schema=RESULT)
+    columns = [batch.column("a"), batch.column("b"), *(pa.array(figures[n], pa.float32()) for n in _FIGURE_POSITIONS)]
+    return pa.RecordBatch.from_arrays(columns, schema=COMPARISONS)
 
 
 def _sketches(batch: pa.RecordBatch, alias: str) -> tuple[NDArray[Any], ...]:

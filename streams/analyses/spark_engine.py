@@ -1,7 +1,7 @@
 """Run the SQL of the analyses over an exported data set, with Spark.
 
-Spark itself is configured as usual: `SPARK_CONF_DIR` or `spark-submit` name the cluster. All its machines must see
-the data set and the folder of the tables. pyspark is an optional dependency.
+Spark itself is configured as usual: `SPARK_CONF_DIR` or `spark-submit` name the cluster. All its machines need
+access to the data set and to the folder of the tables. pyspark is an optional dependency.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Spark:
     """The tables of a data set in a Spark session. Each table is a folder of Parquet files."""
 
     def __init__(self, data_set: Path, session: SparkSession, temporary_folder: Path | None = None) -> None:
-        """Open a data set. Raise InputError if the folder has no complete one."""
+        """Open a data set. Raise InputError if the folder contains no complete data set."""
         self._session = session
         self._tables_created = 0
         self._table_folders: dict[str, Path] = {}
@@ -66,7 +66,7 @@ class Spark:
         self._write(table, self._session.createDataFrame(rows, from_arrow_schema(rows.schema)))
 
     def _write(self, table: str, rows: DataFrame) -> None:
-        """Write a table to a new folder. The query may read the table that it replaces."""
+        """Write a table to a new folder, because the query may read the table that it replaces."""
         self._tables_created += 1
         folder = self._folder / f"{table}-{self._tables_created}"
         rows.write.parquet(str(folder))

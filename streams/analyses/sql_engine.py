@@ -29,16 +29,16 @@ class SqlEngine(Protocol):
     """Executes SQL in the dialect that DuckDB and Spark share."""
 
     def create(self, table: str, query: str) -> None:
-        """Create a table from the result of a query; replace a table of this name."""
+        """Create a table from the result of a query, or replace it."""
 
     def create_mapped(self, table: str, query: str, function: BatchFunction, schema: pa.Schema) -> None:
-        """Create a table from the batches that the function returns for each batch of a query's result."""
+        """Apply a function to each batch of a query's result, and create a table from the returned batches."""
 
     def insert(self, table: str, rows: pa.Table) -> None:
-        """Create a table from these rows; replace a table of this name."""
+        """Create a table from these rows, or replace it."""
 
     def drop(self, *tables: str) -> None:
-        """Delete tables that are not needed any more."""
+        """Delete tables."""
 
     def batches(self, query: str) -> Iterator[pa.RecordBatch]:
         """Yield the result of a query in batches of columns."""
@@ -48,12 +48,12 @@ class SqlEngine(Protocol):
 
 
 class DuckDb:
-    """The tables of a data set in DuckDB. Tables that exceed the memory are in a temporary folder."""
+    """The tables of a data set in DuckDB. Tables that exceed the memory are stored in a temporary folder."""
 
     def __init__(
         self, data_set: Path, *, memory_mib: int, threads: int, temporary_folder: Path | None = None
     ) -> None:
-        """Open a data set. Until it is closed, exports to its folder wait.
+        """Open a data set. Exports to its folder wait until the engine is closed.
 
         Raise InputError if the folder contains no complete data set, and StateError if a file is damaged.
         """
@@ -103,4 +103,4 @@ class DuckDb:
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._resources.__exit__(error_type, error, traceback)  # translates errors of DuckDB
+        self._resources.__exit__(error_type, error, traceback)  # `connect` translates the errors of DuckDB

@@ -164,7 +164,7 @@ def _check(session: Session, sweep_name: str) -> list[CheckedEntry]:
             )
         sweep_name = earlier[-1]
     entries = session.at(sweep_name).results(ANALYSIS)
-    return check_avoid(session.engine, entries, pure=session.settings.avoid_pure)
+    return check_avoid(session.engine, entries, copied_share_min=session.settings.avoid_pure)
 
 
 def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:

@@ -11,7 +11,7 @@ from state.families import Family
 from state.rows import RowStore
 from state.view import View
 
-TRAINING_DOCUMENTS = 1_000  # training starts when this many are stored, and reads this many
+TRAINING_DOCUMENTS = 1_000  # training starts when so many documents are stored, and reads so many texts
 
 
 class TextDictionary:

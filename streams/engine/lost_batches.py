@@ -1,4 +1,4 @@
-"""After a repair has removed batches, tell which inputs must be ingested again."""
+"""List the inputs that must be ingested again after a repair has removed batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LostInput(msgspec.Struct, frozen=True):
 def lost_inputs(
     removed_cursors: Mapping[str, bytes], removed_sweeps: Sequence[Sweep], repaired: RowReader
 ) -> list[LostInput]:
-    """Return the inputs with removed batches, and those of open sweeps that were not read completely."""
+    """Return the inputs with removed batches, and the inputs of open sweeps that were not read completely."""
     cursors = {**meta.cursors(repaired), **removed_cursors}
     sweeps_by_number = {sweep.number: sweep for sweep in (*removed_sweeps, *sweeps.all_sweeps(repaired))}
     lost = []

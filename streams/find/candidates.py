@@ -192,7 +192,7 @@ class CandidateSelector:
         return strengths
 
     def _searched_sites(self, dead: DeadUrl) -> list[bytes]:
-        """Return the hashes of the sites to search for words: the old site, and the sites new in `missing_since`.
+        """Return the hashes of the sites to search: the old site, and the sites that are new in `missing_since`.
 
         If that sweep visited the old host and many new hosts, as a broad crawl does, the new sites are left out,
         because none of them is more likely than the others.
@@ -256,7 +256,7 @@ def _interleave(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[
 
 
 def _query_words(features: TextFeatures | None) -> list[int]:
-    """Return the hashes of the words to look up. They are usually more than the index contains per text."""
+    """Return the hashes of the words to look up: usually more words than the index contains per text."""
     if features is None:
         return []
     counts = np.expm1(features.log_counts).round().astype(np.int64)

@@ -82,11 +82,13 @@ class CopyDetector:
         return sum(doc is not None and self._is_copy(doc, captures) for doc, captures in pairs) / len(neighbours)
 
     def _has_page(self, tree: bytes, excluded_tree: bytes, sweep: int) -> bool:
-        """Return whether a sweep captured a page in a tree, outside another tree that it may contain."""
+        """Return whether a sweep captured a page in a tree, but not in `excluded_tree`, which may be inside it."""
         excluded = excluded_tree if len(excluded_tree) > len(tree) else b"\xff"
         keys = self._view.url_keys_under(tree, _CAPTURES_PER_SCAN_MAX)
-        others = [key for key in keys if not key.startswith(excluded)][:_URLS_PER_SCAN_MAX]
-        return any(c.sweep == sweep and c.document for _, captures in self._read_captures(others) for c in captures)
+        tree_keys = [key for key in keys if not key.startswith(excluded)][:_URLS_PER_SCAN_MAX]
+        return any(
+            c.sweep == sweep and c.document for _, captures in self._read_captures(tree_keys) for c in captures
+        )
 
     def _surviving_neighbours(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int

@@ -20,8 +20,8 @@ from streams.find.ranking import RankedCandidate, best_first
 from streams.urls import host_prefix
 
 GROUPED_MAX = 12  # number of best candidates that are compared with each other
-# The least resemblance of copies: on one host and under the same version numbers, or otherwise.
-SAME_EDITION_MIN, OTHER_EDITION_MIN = 0.8, 0.2
+# The minimum resemblance of copies that have the same host and version numbers, and of other copies.
+SAME_EDITION_RESEMBLANCE_MIN, OTHER_EDITION_RESEMBLANCE_MIN = 0.8, 0.2
 
 Resemblances = Callable[[RankedCandidate, list[RankedCandidate]], list[float]]
 
@@ -57,9 +57,11 @@ def _find_copies(
         if other.history.pages[-1].document == document:
             same_name.append((other, 0.0))
         elif is_parallel(key, other_key):
-            same_name.append((other, SAME_EDITION_MIN if is_same_edition else OTHER_EDITION_MIN))
+            same_name.append(
+                (other, SAME_EDITION_RESEMBLANCE_MIN if is_same_edition else OTHER_EDITION_RESEMBLANCE_MIN)
+            )
         elif not is_same_edition:
-            other_name.append((other, SAME_EDITION_MIN))
+            other_name.append((other, SAME_EDITION_RESEMBLANCE_MIN))
     for pairs in (same_name, other_name):
         values = resemblances(leader, [other for other, _ in pairs]) if pairs else []
         copies = [other for (other, minimum), value in zip(pairs, values, strict=True) if value >= minimum]

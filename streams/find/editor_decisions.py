@@ -1,7 +1,8 @@
-"""Apply editors' decisions to answers: a decision overrides the ranking, whose candidates follow with confidence 0.
+"""Apply editors' decisions to answers: a decision overrides the ranking.
 
-If the decided new URL is missing too, the decision about that URL is followed. Decisions may form a loop, because
-editors record them independently of one another. The answer is then the last new URL before the loop closes.
+The ranked candidates follow the decided new URL, with confidence 0. If the decided new URL is missing too, the
+decision about that URL is followed. Decisions may form a loop, because editors record them independently of one
+another. The answer is then the last new URL before the loop closes.
 """
 
 from __future__ import annotations

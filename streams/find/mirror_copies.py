@@ -1,7 +1,7 @@
 """Find copies of dead pages on mirrors: the page at the same path of a host that `lostfound mirrors` paired.
 
-A copy is a page of a mirror at level 1, 2 or 3 that was there beside the old page, is alive, and still has similar
-text. If the mirror captured the page only after the old URL went missing, the page moved there instead.
+A copy is a page of a mirror at level 1, 2 or 3 that existed alongside the old page, is alive, and still has similar
+text. If the mirror captured the page only after the old URL went missing, the page moved to the mirror instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONFIDENCE_MAX = 0.97
 
 
 class StoredMirror(msgspec.Struct, frozen=True):
-    """The fields that are needed of a stored result."""
+    """The fields of a stored result that are needed here."""
 
     hosts: tuple[str, str]
     level: str
@@ -53,10 +53,10 @@ class MirrorCopy(NamedTuple):
     keys: frozenset[bytes] = frozenset()  # of all copies of the page, on all mirrors
 
     def insert(self, candidates: list[Candidate], *, is_moved: bool) -> tuple[list[Candidate], bool]:
-        """Return the candidates with the copy, and whether it is the answer.
+        """Return the candidates with the copy, and whether the copy comes first.
 
-        It is the answer unless the page moved: the copy then follows the new URL. Only one candidate can be right, so
-        the others get at most the confidence that the first one leaves.
+        The copy comes first unless the page moved: the copy then follows the new URL. Only one candidate can be
+        right, so the confidence of the others is at most 1 minus the confidence of the first.
         """
         ranked = next((c for c in candidates if url_key(c.url) == self.history.key), None)
         copy = self._candidate(ranked.evidence if ranked is not None else [])
@@ -66,8 +66,8 @@ class MirrorCopy(NamedTuple):
             copy = msgspec.structs.replace(copy, confidence=confidence)
             position = max(1, sum(other.confidence > confidence for other in others))
             return [*others[:position], copy, *others[position:]], False
-        limit = round(1 - copy.confidence, 4)
-        lowered = [msgspec.structs.replace(c, confidence=min(c.confidence, limit)) for c in others]
+        confidence_left = round(1 - copy.confidence, 4)
+        lowered = [msgspec.structs.replace(c, confidence=min(c.confidence, confidence_left)) for c in others]
         return [copy, *lowered], True
 
     def _candidate(self, further_evidence: list[Evidence]) -> Candidate:
@@ -92,7 +92,7 @@ class MirrorCopies:
 
     @cached_property
     def _mirrors_by_host(self) -> dict[bytes, list[tuple[bytes, StoredMirror]]]:
-        """The mirrors of each host key, each with the host key of the other host."""
+        """The mirrors of each host, each with the key of the other host, by host key."""
         decoder = msgspec.json.Decoder(StoredMirror)
         mirrors_by_host: defaultdict[bytes, list[tuple[bytes, StoredMirror]]] = defaultdict(list)
         for line in self._context.view.newest_results(ANALYSIS, METHOD):

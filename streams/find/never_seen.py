@@ -32,7 +32,7 @@ _TEXTS_READ, _SITES_MAX = 16, 4
 _QUERY_WORDS_MAX, _NAMES_MAX = 48, 6
 _PAGES_RATED_MAX, _ANCHORS_COMPARED_MAX, _CHUNKS_PER_PAGE = 96, 16, 16
 _ANCHOR_WEIGHT, _URL_WEIGHT, _CONTEXT_WEIGHT = 1.0, 0.7, 0.15
-_TITLE_FACTOR = 3.0  # a word of the title counts as often as this many words of the text
+_TITLE_FACTOR = 3.0  # a word of the title is counted like this many occurrences in the text
 _K1, _B, _USUAL_WORDS = 1.2, 0.5, 400.0  # parameters of BM25; words of a text of usual length
 _SAME_ANCHOR_BONUS, _SUBSTITUTION_BONUS = 0.3, 0.8
 # The confidence is logistic in the rating and in its margin to the second-best rating. It is never high, because
@@ -41,15 +41,17 @@ _CONSTANT, _RATING_WEIGHT, _MARGIN_WEIGHT, _CONFIDENCE_MAX = -3.0, 2.6, 2.6, 0.8
 
 
 class InLinks(msgspec.Struct, frozen=True):
-    """What pages say about a URL: the number of them that say it, by anchor, and the words near the anchors."""
+    """The links to a URL: the linking pages, the number of pages by anchor, and the words near the anchors."""
 
     sources: Sequence[bytes]  # URL keys
-    anchors: Mapping[str, int]  # normalised
+    anchors: Mapping[str, int]  # number of pages by normalised anchor
     contexts: Sequence[str]
     linking_now: frozenset[bytes] = frozenset()  # the sources whose last page still has the links
 
 
 class _Rated(msgspec.Struct, frozen=True):
+    """A living page, with its rating as a candidate."""
+
     history: UrlHistory
     rating: float
     has_same_anchor: bool
@@ -166,13 +168,13 @@ class NeverSeenSearch:
     def _with_same_anchor(self, keys: Sequence[bytes], key: bytes, anchors: Mapping[str, int]) -> set[bytes]:
         """Return the URLs to which pages link with an anchor that they also use for `key`, and for few others."""
         targets_per_anchor = self._context.link_evidence.targets_per_anchor(host_prefix(key))
-        specific = {anchor for anchor in anchors if targets_per_anchor.get(anchor, 1) <= 2}
+        specific_anchors = {anchor for anchor in anchors if targets_per_anchor.get(anchor, 1) <= 2}
         view, same = self._context.view, set()
         prefixes = view.chunk_prefixes(keys, _CHUNKS_PER_PAGE)
         chunks = view.link_chunks_by_prefixes(list(dict.fromkeys(chain.from_iterable(prefixes))))
-        wanted = set(keys)
+        candidate_keys = set(keys)
         for link in chain.from_iterable(chunks.values()):
-            if link.target in wanted and normalise(link.anchor) in specific:
+            if link.target in candidate_keys and normalise(link.anchor) in specific_anchors:
                 same.add(link.target)
         return same
 
@@ -199,8 +201,8 @@ class NeverSeenSearch:
         )
 
 
-def confidence(rating: float, second: float) -> float:
+def confidence(rating: float, second_rating: float) -> float:
     """Return the probability that a candidate is right, given its rating and that of the best other candidate."""
-    margin = max(-1.0, min(1.0, (rating - second) / max(rating, 0.2)))
+    margin = max(-1.0, min(1.0, (rating - second_rating) / max(rating, 0.2)))
     logit = _CONSTANT + _RATING_WEIGHT * rating + _MARGIN_WEIGHT * margin
     return min(_CONFIDENCE_MAX, 1 / (1 + math.exp(-logit)))

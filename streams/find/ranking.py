@@ -17,7 +17,7 @@ from streams.find.text_similarity import OldText, Similarity
 from streams.sketch import sketcher
 from streams.urls import host_prefix
 
-CHECKED_MAX = 12  # number of best candidates that are checked for soft 404s and copies; hops pass on as many
+CHECKED_MAX = 12  # best candidates that are checked for soft 404s and copies, and that a hop passes on
 
 
 class PageComparer:

@@ -180,7 +180,7 @@ def _keep_most_confident(rows: list[MapRow], limit: int, format_name: str, dropp
     excess_rows = sorted(rows, key=lambda row: -row.confidence)[limit:]
     for row in excess_rows:
         dropped[row.captured_url] = (
-            f"the limit of {format_name} is {limit:,} redirects; those with higher confidence are kept"
+            f"the limit of {format_name} is {limit:,} redirects; the redirects with higher confidence are kept"
         )
     return [row for row in rows if row.captured_url not in dropped]
 

@@ -36,7 +36,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 class Tracer:
-    """Finds the candidates for dead URLs, also through hops."""
+    """Finds the candidates for dead URLs, including candidates behind hops."""
 
     def __init__(self, context: FindContext, ranker: Ranker) -> None:
         self._context, self._ranker = context, ranker

@@ -41,7 +41,7 @@ class DoomedDocuments:
         self._remaining_documents_at = lru_cache(maxsize=_HISTORIES_CACHED)(self._read_remaining)
 
     def among(self, documents: Iterable[bytes]) -> set[bytes]:
-        """Return those of these documents that are doomed."""
+        """Return the doomed documents among these."""
         return {document for document in documents if not self._remains(document)}
 
     def _remains(self, document: bytes) -> bool:

@@ -17,14 +17,14 @@ from state.rows import RowReader
 def delete_links(reader: RowReader, changes: Changes) -> None:
     """Add to `changes` the deletions of links that follow from its deletions of captures."""
     lists = _unused_lists(reader, changes)
-    deleted_pages: dict[bytes, set[bytes]] = {}  # by chunk: the row keys of pages that no longer contain it
+    removed_page_keys: dict[bytes, set[bytes]] = {}  # by chunk: the row keys of pages that no longer contain it
     for key, list_ids in lists.items():
         for chunk_id in _unused_chunks(reader, key, list_ids):
-            deleted_pages.setdefault(chunk_id, set()).add(link_chunk.page_key(chunk_id, key))
+            removed_page_keys.setdefault(chunk_id, set()).add(link_chunk.page_key(chunk_id, key))
         changes.delete_all(Family.LINK_LISTS, {link_list.encode_key(key, list_id) for list_id in list_ids})
-    for page_keys in deleted_pages.values():
+    for page_keys in removed_page_keys.values():
         changes.delete_all(Family.LINK_CHUNKS, page_keys)
-    _delete_unused_chunks(reader, changes, deleted_pages)
+    _delete_unused_chunks(reader, changes, removed_page_keys)
 
 
 def _unused_lists(reader: RowReader, changes: Changes) -> dict[bytes, set[bytes]]:
@@ -53,14 +53,15 @@ def _unused_chunks(reader: RowReader, key: bytes, unused_lists: Collection[bytes
     return unused - used
 
 
-def _delete_unused_chunks(reader: RowReader, changes: Changes, deleted_pages: dict[bytes, set[bytes]]) -> None:
+def _delete_unused_chunks(reader: RowReader, changes: Changes, removed_page_keys: dict[bytes, set[bytes]]) -> None:
     """Delete the chunks that only deleted pages contain, and the entries of these chunks in `link_targets`."""
     puts = changes.puts_of(Family.LINK_CHUNKS)
     new_pages = {row_key[: link_chunk.CHUNK_ID_BYTES] for row_key in puts}
     unused = [
         chunk_id
-        for chunk_id in sorted(deleted_pages)
-        if chunk_id not in new_pages and all(key in deleted_pages[chunk_id] for key in _page_keys(reader, chunk_id))
+        for chunk_id in sorted(removed_page_keys)
+        if chunk_id not in new_pages
+        and all(key in removed_page_keys[chunk_id] for key in _page_keys(reader, chunk_id))
     ]
     for chunk_id, value in zip(unused, reader.get_many(Family.LINK_CHUNKS, unused), strict=True):
         if value is not None:

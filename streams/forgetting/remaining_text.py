@@ -49,8 +49,10 @@ class RemainingTexts:
     def row_after_removal(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
         """Return the new row of a text whose page is removed, or b"" if nothing remains."""
         source = text_row.source(row)
-        same_bytes = next((capture for capture in remaining if capture.raw_fingerprint == source), None)
-        return text_row.with_time(row, same_bytes.time) if same_bytes else self._canonical_row(sketch, row)
+        identical_capture = next((capture for capture in remaining if capture.raw_fingerprint == source), None)
+        return (
+            text_row.with_time(row, identical_capture.time) if identical_capture else self._canonical_row(sketch, row)
+        )
 
     def _canonical_row(self, sketch: Sketch, row: bytes) -> bytes:
         # If the text was cut at `tokens_max`, only its first tokens make up the document.

@@ -78,7 +78,7 @@ def commit_removals(
 def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
     """Remove a document and all its captures.
 
-    If pages may arrive, this takes several removals of limited size. After a crash, call it again to resume.
+    If pages may arrive meanwhile, yield several removals of limited size. After a crash, call this again to resume.
     """
     yield from finish_interrupted_removals(reader, only_writer=only_writer)
     view = View(reader)
@@ -237,7 +237,7 @@ def _remove(
     only_writer: bool = True,
     deferred: Collection[bytes] = (),
 ) -> Removal:
-    """Remove captures, locations and documents without other captures, and the documents in `must_delete`.
+    """Remove captures, the locations and documents that have no other captures, and the documents in `must_delete`.
 
     The clusters with the roots `deferred` are not rebuilt. If pages may arrive, links are not removed here but by
     the partition that owns the captures.

@@ -47,8 +47,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     contained: float  # share of this document's shingles that the query document contains
     title: str
     urls: list[str]
-    first_seen: int  # ms
-    last_seen: int  # ms
+    first_seen: int  # ms since the epoch
+    last_seen: int
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ class _Page(NamedTuple):
     key: bytes
     document: bytes
     is_current: bool  # the last sweep that visited the host captured the URL with a page
-    first_seen: int  # ms
+    first_seen: int  # ms since the epoch
 
 
 def duplicates(view: View, *, include_representatives: bool = False) -> Iterator[Duplicate]:

@@ -1,6 +1,6 @@
-"""Fold a list of URLs, such as search results: one URL per cluster and per replicated collection.
+"""Collapse a list of URLs, such as search results, to one URL per cluster and per replicated collection.
 
-This is the search engine of section 5.2 of Cho, Shivakumar and Garcia-Molina (2000). Collections come from stored
+A search engine does this in section 5.2 of Cho, Shivakumar and Garcia-Molina (2000). Collections come from stored
 results, as the roots of each class; clusters come from the state.
 """
 
@@ -28,7 +28,7 @@ class ClassRoots:
     """The URL prefixes at which collections begin, and the class of each collection."""
 
     def __init__(self, roots: Iterable[tuple[str, int]]) -> None:
-        """Store pairs of a URL prefix, which ends with a slash, and a class."""
+        """`roots` contains pairs of a URL prefix, which ends with a slash, and a class."""
         classes = {url_key(root): class_number for root, class_number in roots}
         self._roots = sorted(classes)
         self._classes = [classes[root] for root in self._roots]
@@ -43,9 +43,10 @@ class ClassRoots:
         return self._classes[index] if index >= 0 else None
 
     def _find(self, path: bytes, index: int) -> int:
-        """Return the index of the longest root that contains a path; `index` is that of the last root up to it.
+        """Return the index of the longest root that contains a path, or -1.
 
-        Roots that contain the path also contain this last root, because it lies between them and the path.
+        `index` is the index of the last root that does not sort after the path. Roots that contain the path also
+        contain this root, because it sorts between them and the path.
         """
         while index >= 0 and not path.startswith(self._roots[index]):
             index = self._parents[index]
@@ -79,6 +80,7 @@ def group(view: View, urls: Iterable[str], roots: ClassRoots) -> list[Group]:
 
 
 def _key(url: str) -> bytes:
+    """Return the key of a URL, or b"" if the URL is invalid."""
     try:
         return url_key(url)
     except BadUrl:
@@ -86,7 +88,7 @@ def _key(url: str) -> bytes:
 
 
 def _clusters(view: View, keys: list[bytes]) -> dict[bytes, bytes]:
-    """Return the cluster of the last document of each captured URL."""
+    """Return the cluster of the last document of each captured URL, by URL key."""
     last_documents = zip(keys, view.last_documents(keys), strict=True)
     documents = {key: document for key, document in last_documents if document is not None}
     return dict(zip(documents, view.roots(list(documents.values())), strict=True))

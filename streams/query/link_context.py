@@ -13,10 +13,10 @@ def one_line_per_block(text: str) -> str:
 
 
 def find_context(text: str, anchor: str) -> tuple[str, str]:
-    """Return up to 16 words before and after the first occurrence of an anchor, within its block.
+    """Return up to CONTEXT_WORDS words before and after the first occurrence of an anchor, within its block.
 
     `text` is a result of `one_line_per_block`. Both parts are empty if the text does not contain the anchor's words.
-    The text does not show where links are, so the words may be found at an earlier place than the link.
+    The text does not show where links are, so the first occurrence may be before the link.
     """
     start = _find_words(text, anchor)
     if start < 0:

@@ -45,8 +45,8 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     urls: list[str]  # if there are too many, half are the earliest locations and half the latest
     url_count: int
-    first_seen: int  # ms
-    last_seen: int  # ms
+    first_seen: int  # ms since the epoch
+    last_seen: int
 
 
 def find_similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) -> list[Match]:

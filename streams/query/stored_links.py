@@ -1,7 +1,7 @@
-"""The links to and from a URL: which page said what about it, and in which sweeps.
+"""Read the links to and from a URL: the source, the target, the anchor text, and when the page had the link.
 
-A capture names the list of its page's links. The first and the last capture that name a list therefore say since when
-and until when the page had these links; nothing else is stored about time.
+A capture refers to the list of its page's links. The first and the last capture that refer to a list therefore show
+when the page had these links. No other times are stored.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from state.model import Capture, Link, LinkKind
 from state.view import View
 from streams.query.link_context import find_context, one_line_per_block
 
-_CHUNKS_PER_LOOKUP = 256  # their links are in memory at the same time
-_SOURCES_PER_LOOKUP = 64  # their texts are in memory at the same time
+_CHUNKS_PER_LOOKUP = 256  # the links of so many chunks are in memory at the same time
+_SOURCES_PER_LOOKUP = 64  # the texts of so many pages are in memory at the same time
 
 
 class StoredLink(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page said about a URL. Times are those of the first and the last capture that said so."""
+    """A link from a page to a URL, and the times of the first and the last capture of the page with this link."""
 
     source: str
     target: str
     anchor: str
-    first_seen: int  # ms
-    last_seen: int  # ms
+    first_seen: int  # ms since the epoch
+    last_seen: int
     kind: str  # "anchor", "canonical", "alternate", "refresh" or "script"
     first_sweep: str
     last_sweep: str
     nofollow: bool
     navigation: bool
-    context: tuple[str, str] = ("", "")  # the words before and after the link, if wanted and stored
+    context: tuple[str, str] = ("", "")  # the words before and after the link; empty unless requested and stored
 
 
-class _Seen(msgspec.Struct):
+class _Span(msgspec.Struct):
     """The first and the last capture with a link."""
 
     first: Capture
     last: Capture
 
 
-_Statement = tuple[bytes, LinkKind, str]
-"""The target, kind and anchor of a link. Two links of a page that agree in them are one."""
+_LinkKey = tuple[bytes, LinkKind, str]
+"""The target, kind and anchor of a link. Links of a page that agree in all three are one link."""
 
 
 def links_from(
     view: View, key: bytes, sweep: int | None = None, *, with_context: bool = False
 ) -> Iterator[StoredLink]:
-    """Yield the links of a page, in its order; with `sweep`, only those that it had in this sweep."""
+    """Yield the links of a page in their order on the page. With `sweep`, yield only the links of this sweep."""
     sweep_names = _sweep_names(view)
     captures = _captures_with_links(view.histories([key])[0], sweep_names, sweep)
     lists = view.link_lists({(key, capture.links) for capture in captures})
@@ -108,34 +108,34 @@ def _merge(
     captures: Sequence[Capture],
     lists: Mapping[tuple[bytes, bytes], Sequence[bytes]],
     chunks: Mapping[bytes, Sequence[Link]],
-) -> Iterator[tuple[Link, _Seen]]:
+) -> Iterator[tuple[Link, _Span]]:
     """Yield each link of a page's captures once, with the first and the last capture that have it.
 
     The flags are those of the last capture.
     """
-    seen_lists: dict[bytes, _Seen] = {}
+    seen_lists: dict[bytes, _Span] = {}
     for capture in captures:
-        seen_lists.setdefault(capture.links, _Seen(capture, capture)).last = capture
-    seen: dict[_Statement, tuple[Link, _Seen]] = {}
+        seen_lists.setdefault(capture.links, _Span(capture, capture)).last = capture
+    seen: dict[_LinkKey, tuple[Link, _Span]] = {}
     for list_id, span in seen_lists.items():
         for chunk_id in lists.get((span.first.key, list_id), ()):
             for link in chunks.get(chunk_id, ()):
-                statement = (link.target, link.kind, link.anchor)
-                if statement not in seen:
-                    seen[statement] = (link, _Seen(span.first, span.last))
+                link_key = (link.target, link.kind, link.anchor)
+                if link_key not in seen:
+                    seen[link_key] = (link, _Span(span.first, span.last))
                     continue
-                known_link, known = seen[statement]
+                known_link, known = seen[link_key]
                 if _order(known.last) < _order(span.last):
                     known_link, known.last = link, span.last
                 known.first = min(known.first, span.first, key=_order)
-                seen[statement] = (known_link, known)
+                seen[link_key] = (known_link, known)
     return iter(seen.values())
 
 
 def _stored_links(
-    view: View, merged: Iterable[tuple[Link, _Seen]], sweep_names: Mapping[int, str], *, with_context: bool
+    view: View, merged: Iterable[tuple[Link, _Span]], sweep_names: Mapping[int, str], *, with_context: bool
 ) -> Iterator[StoredLink]:
-    """Yield links as values of the command, with their contexts in the last captures if these are wanted."""
+    """Yield links as results. With `with_context`, read the words around each link in its last capture."""
     links = list(merged)
     texts: dict[bytes, str] = {}
     if with_context:

@@ -43,14 +43,14 @@ def read(
     files = list_files(paths, options)
     if start is not None and start.source not in {source.name for source in files}:
         problem = f"cannot resume in {start.source}: it is not among the {len(files)} files to read"
-        raise ReadError(problem, "name the same paths as the first time, or start a new sweep")
+        raise ReadError(problem, "give the same paths as the first time, or start a new sweep")
     return InputReader(files, limits or ReadLimits(), start, mark, options)
 
 
 def list_files(
     paths: Paths, options: ReadOptions = _DEFAULTS, exclude: Collection[Path] = ()
 ) -> list[sources.Source]:
-    """Return the files to read, as `list_sources` does, or those of a folder of HTML."""
+    """Return the files to read, as `list_sources` does, or the pages of a folder of HTML."""
     return sources.list_sources(paths, exclude, options.html_folder.is_page if options.html_folder else None)
 
 
@@ -172,7 +172,7 @@ def _describe_unknown(source: str, head: bytes, first_bytes: bytes) -> str:
     if start.startswith((b"<!doctype html", b"<html")):
         return f"{source} is an HTML page, not a crawl; to read a folder of HTML, give --base-url"
     if start.startswith(b"<?xml"):
-        return f"{source} is XML, which is not read; let Scrapy write JSONL with `-o pages.jl`"
+        return f"{source} is XML, which is not supported; have Scrapy write JSONL with `-o pages.jl`"
     return f"{source} starts with {head[:16]!r}, which is not WARC, ARC, WET, WACZ, JSON or CSV"
 
 

@@ -43,15 +43,15 @@ class FileCounts:
         return dict(sum(self._rejections.values(), Counter[str]()))
 
     def describe(self, files: Sequence[str]) -> str:
-        """Return a phrase: how many records of these files are not pages or were rejected, with examples."""
+        """Return a phrase that says how many records of these files are not pages or were rejected, with examples."""
         not_pages = sum(self._not_pages[name] for name in files)
         rejected, example = self._most_frequent_rejection(files)
         if not_pages:
             media_type = next(self._media_types[name] for name in files if name in self._media_types)
-            which = "that is not a page" if not_pages == 1 else "that are not pages"
+            clause = "that is not a page" if not_pages == 1 else "that are not pages"
             examples = media_type if not_pages == 1 else f"such as {media_type}"
             suffix = f", and rejected {pluralise(rejected, 'record')} ({example})" if rejected else ""
-            return f"read {pluralise(not_pages, 'response')} {which} ({examples}){suffix}"
+            return f"read {pluralise(not_pages, 'response')} {clause} ({examples}){suffix}"
         if not rejected:
             return "read 0 records"
         return f"read {pluralise(rejected, 'record')} and rejected {'all' if rejected > 1 else 'it'} ({example})"

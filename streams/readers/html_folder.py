@@ -63,7 +63,9 @@ class HtmlFolder(msgspec.Struct, frozen=True):
 def open_folder(path: str, base_url: str, exclude: tuple[str, ...] = ()) -> HtmlFolder:
     """Return the folder of HTML at a path. Raise InputError if it is not a folder, or `base_url` is unsuitable."""
     if not Path(path).is_dir():
-        raise InputError(f"{path} is not a folder, but --base-url needs one", "name the folder that has this URL")
+        raise InputError(
+            f"{path} is not a folder, but --base-url needs one", "give the folder that is served at this URL"
+        )
     try:
         url_key(base_url)
         parts = urlsplit(base_url)

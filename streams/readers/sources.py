@@ -76,7 +76,7 @@ def _stat_source(name: str) -> Source:
         status = Path(name).stat()
     except (OSError, ValueError) as error:  # ValueError: the name contains a NUL
         reason = getattr(error, "strerror", None) or error
-        raise ReadError(f"cannot read {name!r}: {reason}", "name files, folders, or - for standard input") from error
+        raise ReadError(f"cannot read {name!r}: {reason}", "give files, folders, or - for standard input") from error
     is_regular = stat.S_ISREG(status.st_mode)
     return Source(name, status.st_size if is_regular else 0, is_regular)
 

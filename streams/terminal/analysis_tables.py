@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from streams.analyses.changes.compute_changes import Change
     from streams.analyses.replicas import Replica
 
-_FIRST, _MEDIAN, _LAST = 0, 4, 8  # positions among the nine deciles
+_FIRST_DECILE, _MEDIAN, _LAST_DECILE = 0, 4, 8  # positions among the nine deciles
 
 
 def changes_table(changes: Sequence[Change], *, omitted: int) -> RenderableType:
@@ -24,7 +24,7 @@ def changes_table(changes: Sequence[Change], *, omitted: int) -> RenderableType:
         figures = (change.pages, change.unchanged, change.changed, change.new, change.vanished)
         deciles = [
             layout.format_share(change.resemblance[position] if change.resemblance else None)
-            for position in (_FIRST, _MEDIAN, _LAST)
+            for position in (_FIRST_DECILE, _MEDIAN, _LAST_DECILE)
         ]
         half_life = "" if change.half_life_days is None else f"{change.half_life_days:,.1f}"
         name = escape_text(change.host) if change.host is not None else escape_url(change.url or "")

@@ -61,7 +61,7 @@ def avoid_check_table(entries: Sequence[CheckedEntry]) -> RenderableType:
 
 
 def groups_list(groups: Sequence[Group]) -> RenderableType:
-    """List groups: the URL, then the folded ones below it."""
+    """List groups: the first URL, and the other URLs of the group below it."""
     lines = []
     for group in groups:
         lines.append(_url_line(group.url))

@@ -148,12 +148,12 @@ class IngestMeter(Meter):
     compilation: str = ""
 
     def show_compiling(self, compilation: str) -> None:
-        """Show that the first batch must wait for the compiler, if so."""
+        """Show that the first batch has to wait for the compiler, unless `compilation` is empty."""
         self.compilation = compilation
         self.count_read(0)
 
     def count_read(self, pages: int) -> None:
-        """Show how many pages were read, until the first batch is stored, because that may take long."""
+        """Show how many pages were read until the first batch is stored, because storing it may take long."""
         self.activity = "; ".join(filter(None, (self.compilation, f"{pluralise(pages, 'page')} read")))
 
     def update(self, progress: ingest.Progress) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import escape
 
-from streams.analyses.avoid.avoid_list import Entry, nested
+from streams.analyses.avoid.avoid_list import Entry, with_depths
 from streams.errors import InputError
 from streams.urls import url_key
 
 _PORT = re.compile(r":\d+$")
-_MIDDLEWARE = Path(__file__).with_name("scrapy_template.py")
+_MIDDLEWARE_TEMPLATE = Path(__file__).with_name("scrapy_template.py")
 _RULE_BEAN = """\
 <bean class="org.archive.modules.deciderules.surt.SurtPrefixedDecideRule">
   <property name="decision" value="{decision}"/>
@@ -32,7 +32,7 @@ _RULE_BEAN = """\
 
 
 def surt_prefix(url: str) -> str:
-    """Return a URL prefix in the SURT form of Heritrix, which has the same form for http and https."""
+    """Return a URL prefix in the SURT form of Heritrix, which is the same for http and https."""
     host, path = url_key(url).decode().split(")", 1)
     port = match.group() if (match := _PORT.search(host)) else ""
     name = host.removesuffix(port)
@@ -41,7 +41,7 @@ def surt_prefix(url: str) -> str:
 
 
 def surt(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the lines of a SURT prefix file: prefixes to skip, then prefixes to keep as comments."""
+    """Yield the lines of a SURT prefix file: the prefixes to skip, and then, in comments, the prefixes to keep."""
     ordered = sorted(entries, key=lambda entry: entry.prefix)
     yield "# skip: load these prefixes with a SurtPrefixedDecideRule that decides REJECT"
     yield from (f"+{surt_prefix(entry.prefix)}" for entry in ordered if not entry.keep)
@@ -51,10 +51,10 @@ def surt(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def heritrix(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield decide rules for the scope of a Heritrix job. The last matching rule wins, so inner entries follow."""
-    levels = sorted(nested(entries), key=lambda pair: pair[1])
+    """Yield decide rules for the scope of a Heritrix job. The last matching rule wins, so inner entries come last."""
+    entries_by_depth = sorted(with_depths(entries), key=lambda pair: pair[1])
     yield "<!-- add these rules to the scope's DecideRuleSequence, before its PrerequisiteAcceptDecideRule -->"
-    for _, level in groupby(levels, key=lambda pair: pair[1]):
+    for _, level in groupby(entries_by_depth, key=lambda pair: pair[1]):
         by_decision: dict[bool, list[str]] = {False: [], True: []}
         for entry, _ in level:
             by_decision[entry.keep].append(escape("+" + surt_prefix(entry.prefix)))
@@ -67,21 +67,23 @@ def browsertrix(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the `exclude` list of a Browsertrix crawl. Inner entries are negative lookaheads, so that they win."""
     ordered = list(entries)
     yield "exclude:"
-    for entry, depth in nested(ordered):
+    for entry, depth in with_depths(ordered):
         if depth == 0:
             inner = [other for other in ordered if _is_inside(other, entry)]
-            prefix = _quote(entry.prefix.partition("://")[2])
+            prefix = _escape_regex(entry.prefix.partition("://")[2])
             yield "  - " + json.dumps(f"^https?://{prefix}{_lookaheads(entry.prefix, inner)}")
 
 
 def _lookaheads(prefix: str, inner: list[Entry]) -> str:
-    """Return the lookaheads that exclude the entries directly below `prefix`, with their own lookaheads."""
+    """Return nested lookaheads that exclude the entries below `prefix`."""
     result = ""
-    for child, depth in nested(inner):
+    for child, depth in with_depths(inner):
         if depth == 0:
-            below = [entry for entry in inner if _is_inside(entry, child)]
+            inside_child = [entry for entry in inner if _is_inside(entry, child)]
             end = "" if child.prefix.endswith("/") else "$"
-            result += f"(?!{_quote(child.prefix[len(prefix) :])}{end}{_lookaheads(child.prefix, below)})"
+            result += (
+                f"(?!{_escape_regex(child.prefix[len(prefix) :])}{end}{_lookaheads(child.prefix, inside_child)})"
+            )
     return result
 
 
@@ -89,7 +91,7 @@ def _is_inside(entry: Entry, other: Entry) -> bool:
     return entry is not other and other.prefix.endswith("/") and entry.prefix.startswith(other.prefix)
 
 
-def _quote(text: str) -> str:
+def _escape_regex(text: str) -> str:
     """Escape text for a regular expression of JavaScript, in which other characters must not be escaped."""
     return re.sub(r"[\\^$.*+?()\[\]{}|/]", r"\\\g<0>", text)
 
@@ -97,7 +99,8 @@ def _quote(text: str) -> str:
 def robots(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the lines of a robots.txt of one host.
 
-    Longer paths come first: some parsers apply the first rule that matches, others the longest.
+    Longer paths come first, because some parsers apply the first rule that matches, and others the longest one. Raise
+    InputError if the list has several hosts.
     """
     hosts = sorted({urlsplit(entry.prefix).netloc for entry in entries})
     if len(hosts) > 1:
@@ -115,10 +118,10 @@ def robots(entries: Iterable[Entry]) -> Iterator[str]:
 
 def scrapy(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield a Python module with a downloader middleware for Scrapy, which needs nothing else."""
-    keep = sorted((entry.prefix.partition("://")[2], entry.keep) for entry in entries)
-    lines = [f"    {json.dumps(prefix)}: {value}," for prefix, value in keep]
+    decisions = sorted((entry.prefix.partition("://")[2], entry.keep) for entry in entries)
+    lines = [f"    {json.dumps(prefix)}: {keep}," for prefix, keep in decisions]
     table = "\n".join(["KEEP: dict[str, bool] = {", *lines, "}"])
-    yield _MIDDLEWARE.read_text(encoding="utf-8").rstrip().replace("KEEP: dict[str, bool] = {}", table)
+    yield _MIDDLEWARE_TEMPLATE.read_text(encoding="utf-8").rstrip().replace("KEEP: dict[str, bool] = {}", table)
 
 
 FORMATS: dict[str, Callable[[Iterable[Entry]], Iterator[str]]] = {

@@ -21,13 +21,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     keep: bool
     pages: int  # crawled pages whose longest matching prefix this is
     lost: int  # of these, skipped pages without a copy
-    unconfirmed: int  # of these, skipped pages with a copy, but the crawl has not met the one that is kept
+    unconfirmed: int  # of these, skipped pages with a copy, but not one that is kept
     instead: str  # URL prefix of the copy that is kept
     reason: Reason
 
 
 def prefixes_of(url: str) -> Iterator[str]:
-    """Yield a URL, or a URL key, and the directories that contain it, longest first."""
+    """Yield a URL or URL key, and then the prefixes of the directories that contain it, longest first."""
     yield url
     path = url.partition("?")[0]
     end = path.rfind("/") + 1
@@ -37,16 +37,16 @@ def prefixes_of(url: str) -> Iterator[str]:
 
 
 def deciding_entry(url: str, entries: Mapping[str, T]) -> T | None:
-    """Return the entry that decides about a URL, from entries by prefix."""
+    """Return the entry with the longest prefix of a URL, or None. `entries` is by prefix."""
     return next((entry for prefix in prefixes_of(url) if (entry := entries.get(prefix)) is not None), None)
 
 
-def nested(entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
-    """Yield the entries in the order of their prefixes, each with the number of directories of the list around it."""
-    around: list[str] = []
+def with_depths(entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
+    """Yield the entries in the order of their prefixes, each with the number of entries that contain it."""
+    outer_prefixes: list[str] = []
     for entry in sorted(entries, key=lambda entry: entry.prefix):
-        while around and not entry.prefix.startswith(around[-1]):
-            around.pop()
-        yield entry, len(around)
+        while outer_prefixes and not entry.prefix.startswith(outer_prefixes[-1]):
+            outer_prefixes.pop()
+        yield entry, len(outer_prefixes)
         if entry.prefix.endswith("/"):
-            around.append(entry.prefix)
+            outer_prefixes.append(entry.prefix)

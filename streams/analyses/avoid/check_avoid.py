@@ -1,4 +1,4 @@
-"""Check an avoid-list against a later sweep: do the pages that were crawled nevertheless still have copies?"""
+"""Check an avoid-list with a later sweep: do the pages below its prefixes that were still crawled have copies?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streams.urls import url_key
 
 
 class CheckedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry by which pages are skipped, and what a later sweep met below its prefix."""
+    """An entry that makes a crawler skip pages, and the pages below its prefix in a later sweep."""
 
     prefix: str
     instead: str
@@ -23,10 +23,11 @@ class CheckedEntry(msgspec.Struct, frozen=True, kw_only=True):
     holds: bool | None  # null if no page below the prefix was crawled
 
 
-def check_avoid(engine: SqlEngine, entries: Iterable[Entry], *, pure: float) -> list[CheckedEntry]:
-    """Return the entries by which pages are skipped, sorted by prefix. Needs the table `pages` of the later sweep.
+def check_avoid(engine: SqlEngine, entries: Iterable[Entry], *, copied_share_min: float) -> list[CheckedEntry]:
+    """Return the checked entries that make a crawler skip pages, sorted by prefix.
 
-    An entry holds if at least a share `pure` of the crawled pages below its prefix has a copy that is not skipped.
+    An entry holds if at least the share `copied_share_min` of the crawled pages below its prefix has a copy that is
+    not skipped. The table `pages` must contain the pages as of the later sweep.
     """
     decisions = sorted((entry for entry in entries if entry.reason != "sample"), key=lambda entry: entry.prefix)
     keys = [url_key(entry.prefix) for entry in decisions]
@@ -67,7 +68,7 @@ def check_avoid(engine: SqlEngine, entries: Iterable[Entry], *, pure: float) -> 
     checked = []
     for number, entry in enumerate(decisions):
         pages, copies = by_entry.get(number, (0, 0))
-        holds = copies >= pure * pages if pages else None
+        holds = copies >= copied_share_min * pages if pages else None
         if not entry.keep:
             checked.append(
                 CheckedEntry(prefix=entry.prefix, instead=entry.instead, pages=pages, copies=copies, holds=holds)

@@ -1,4 +1,4 @@
-"""Compute the avoid-list: the topmost directories whose pages nearly all have a copy that is kept, and exceptions."""
+"""Compute the avoid-list: the topmost directories in which nearly all pages have copies elsewhere, and exceptions."""
 
 from __future__ import annotations
 
@@ -19,57 +19,59 @@ from streams.export.hashes import host_hash
 DEPTH_MAX = 32  # directories with more slashes are decided together with their parent
 
 
-class _Count(NamedTuple):
-    """A number of pages: all, those with a copy in their class, and those with a copy that is kept."""
+class _PageCounts(NamedTuple):
+    """Numbers of pages: all pages, pages with a copy in their class, and pages with a copy that is kept."""
 
     pages: int
     copies: int
     kept_copies: int
 
-    def minus(self, other: _Count) -> _Count:
-        return _Count(*(a - b for a, b in zip(self, other, strict=True)))
+    def minus(self, other: _PageCounts) -> _PageCounts:
+        return _PageCounts(*(a - b for a, b in zip(self, other, strict=True)))
 
 
-_SAMPLED_PAGE = _Count(1, 1, 1)
+_SAMPLED_PAGE = _PageCounts(1, 1, 1)
 
 
 class _Directory:
-    """The pages below a directory: those with a copy in their class, and those with a copy that is kept."""
+    """The numbers of pages below a directory, in total and by collection, and its child directories."""
 
     def __init__(self) -> None:
         self.pages = self.copies = self.kept_copies = 0
-        self.by_collection: Counter[int] = Counter()
+        self.copies_by_collection: Counter[int] = Counter()
         self.children: list[str] = []
 
     def add(self, collection: int, pages: int, copies: int, kept_copies: int) -> None:
         self.pages += pages
         self.copies += copies
         self.kept_copies += kept_copies
-        self.by_collection[collection] += copies
+        self.copies_by_collection[collection] += copies
 
-    def count(self) -> _Count:
-        return _Count(self.pages, self.copies, self.kept_copies)
+    def counts(self) -> _PageCounts:
+        return _PageCounts(self.pages, self.copies, self.kept_copies)
 
-    def collection(self) -> int:
+    def main_collection(self) -> int:
         """Return the collection with the most copies."""
-        return max(self.by_collection, key=lambda collection: (self.by_collection[collection], collection))
+        return max(
+            self.copies_by_collection, key=lambda collection: (self.copies_by_collection[collection], collection)
+        )
 
 
 class _Decision(NamedTuple):
-    """A decision about a prefix, in the form of a key."""
+    """Whether the pages of a directory are kept on the crawl list. Its prefix is given as a URL key."""
 
     key: str
     keep: bool
     directory: _Directory
 
 
-def compute_avoid(engine: SqlEngine, *, pure: float, sample: float) -> list[Entry]:
+def compute_avoid(engine: SqlEngine, *, copied_share_min: float, sample_share: float) -> list[Entry]:
     """Return the avoid-list, sorted by prefix. Needs the tables that `compute_collections.compute` leaves.
 
-    A directory is skipped if at least a share `pure` of its pages has a copy in another collection of the class. The
-    kept collection need not contain the copy, because an incomplete crawl may have missed it there. Directories above
-    the root of a collection are not considered. A share `sample` of each copy, chosen by the hash of the path, stays
-    on the crawl list.
+    A directory is skipped if at least the share `copied_share_min` of its pages has a copy in a different collection
+    of the class. The kept collection need not contain the copy, because an incomplete crawl may have missed it there.
+    Directories above the root of a collection are not considered. Of each copy, the share `sample_share`, selected by
+    the hash of the path, stays on the crawl list.
     """
     roots = read_roots(engine)
     keepers = choose_keepers(engine, roots)
@@ -77,8 +79,12 @@ def compute_avoid(engine: SqlEngine, *, pure: float, sample: float) -> list[Entr
         return []
     _create_labelled_pages(engine, keepers, roots)
     directories = _read_directories(engine)
-    decisions = {decision.key: decision for top in _tops(directories) for decision in _decide(top, directories, pure)}
-    sampled = _read_sample(engine, sample)
+    decisions = {
+        decision.key: decision
+        for top in _topmost(directories)
+        for decision in _decide(top, directories, copied_share_min)
+    }
+    sampled = _read_sample(engine, sample_share)
     engine.drop("labelled_pages")
     return sorted(_entries(decisions, sampled, keepers, roots), key=lambda entry: entry.prefix)
 
@@ -89,6 +95,7 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
     A page below several roots belongs to the collection in which it has a copy. Among these, the longest root wins.
     """
     _create_copies(engine, keepers, roots)
+    # A different collection of the class contains a cluster if the lowest or the highest collection is different.
     engine.create(
         "rooted_pages",
         """
@@ -122,14 +129,14 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
 
 
 def _create_copies(engine: SqlEngine, keepers: dict[int, int], roots: dict[int, Root]) -> None:
-    """Create `skippable` (the collections), and tables with their copies and with the pages that are kept."""
-    skipped = sorted(keepers)
+    """Create `skippable` (collections), tables with the clusters of their copies, and `kept_pages`."""
+    skippable = sorted(keepers)
     columns = {
-        "collection": pa.array(skipped, pa.int64()),
-        "class": pa.array([roots[collection].class_id for collection in skipped], pa.int64()),
-        "keeper": pa.array([keepers[collection] for collection in skipped], pa.int64()),
-        "host": pa.array([host_hash(roots[collection].key.encode()) for collection in skipped], pa.int64()),
-        "root": pa.array([roots[collection].key for collection in skipped], pa.string()),
+        "collection": pa.array(skippable, pa.int64()),
+        "class": pa.array([roots[collection].class_id for collection in skippable], pa.int64()),
+        "keeper": pa.array([keepers[collection] for collection in skippable], pa.int64()),
+        "host": pa.array([host_hash(roots[collection].key.encode()) for collection in skippable], pa.int64()),
+        "root": pa.array([roots[collection].key for collection in skippable], pa.string()),
     }
     engine.insert("skippable", pa.table(columns))
     engine.create(
@@ -181,26 +188,26 @@ def _read_directories(engine: SqlEngine) -> dict[str, _Directory]:
     return dict(directories)
 
 
-def _tops(directories: dict[str, _Directory]) -> Iterator[str]:
-    """Yield the directories without a parent in the list: the roots that are not below another root."""
+def _topmost(directories: dict[str, _Directory]) -> Iterator[str]:
+    """Yield the keys of the directories whose parent is not in `directories`."""
     children = {child for directory in directories.values() for child in directory.children}
     return (key for key in directories if key not in children)
 
 
-def _decide(top: str, directories: dict[str, _Directory], pure: float) -> Iterator[_Decision]:
+def _decide(top: str, directories: dict[str, _Directory], copied_share_min: float) -> Iterator[_Decision]:
     """Yield a decision for each directory that is decided differently from its parent."""
-    open_directories = [(top, False)]
-    while open_directories:
-        key, is_parent_skipped = open_directories.pop()
+    undecided = [(top, False)]
+    while undecided:
+        key, is_parent_skipped = undecided.pop()
         directory = directories[key]
-        is_skipped = directory.copies > 0 and directory.copies >= pure * directory.pages
+        is_skipped = directory.copies > 0 and directory.copies >= copied_share_min * directory.pages
         if is_skipped != is_parent_skipped:
             yield _Decision(key, not is_skipped, directory)
-        open_directories += [(child, is_skipped) for child in directory.children]
+        undecided += [(child, is_skipped) for child in directory.children]
 
 
 def _read_sample(engine: SqlEngine, share: float) -> list[tuple[int, str]]:
-    """Return the collection and the key of the sampled pages, at least one per collection.
+    """Return the collection and the URL key of each sampled page, at least one per collection.
 
     An index page is not sampled, because its URL is the prefix of its directory.
     """
@@ -222,9 +229,9 @@ def _entries(
     keepers: dict[int, int],
     roots: dict[int, Root],
 ) -> Iterator[Entry]:
-    """Yield the entries. The pages of inner entries do not count for the entries around them."""
+    """Yield the entries. The pages of an inner entry are not counted for the entries that contain it."""
 
-    def entry(key: str, collection: int, reason: Reason, count: _Count) -> Entry:
+    def entry(key: str, collection: int, reason: Reason, count: _PageCounts) -> Entry:
         keeper = roots[keepers[collection]]
         keep = reason != "copy"
         return Entry(
@@ -237,25 +244,27 @@ def _entries(
             reason=reason,
         )
 
-    counts = {key: decision.directory.count() for key, decision in decisions.items()}
+    counts = {key: decision.directory.counts() for key, decision in decisions.items()}
     for key, decision in decisions.items():
-        parents = list(prefixes_of(key))[2:]  # without the prefix, which occurs as a URL and as a directory
+        parents = list(prefixes_of(key))[
+            2:
+        ]  # without the prefix itself, which is yielded as a URL and as a directory
         parent = next((parent for parent in parents if parent in decisions), None)
         if parent is not None:
-            counts[parent] = counts[parent].minus(decision.directory.count())
+            counts[parent] = counts[parent].minus(decision.directory.counts())
     for collection, key in sampled:
-        around = deciding_entry(key, decisions)
-        if around is not None and not around.keep:
-            counts[around.key] = counts[around.key].minus(_SAMPLED_PAGE)
+        outer = deciding_entry(key, decisions)
+        if outer is not None and not outer.keep:
+            counts[outer.key] = counts[outer.key].minus(_SAMPLED_PAGE)
             yield entry(key, collection, "sample", _SAMPLED_PAGE)
     for key, decision in decisions.items():
-        yield entry(key, decision.directory.collection(), "exception" if decision.keep else "copy", counts[key])
+        yield entry(key, decision.directory.main_collection(), "exception" if decision.keep else "copy", counts[key])
 
 
 def _compute_in(session: Session) -> list[Entry]:
     compute_in(session, "regions")
     settings = session.settings
-    return compute_avoid(session.engine, pure=settings.avoid_pure, sample=settings.avoid_sample)
+    return compute_avoid(session.engine, copied_share_min=settings.avoid_pure, sample_share=settings.avoid_sample)
 
 
 ANALYSIS = Analysis("avoid", "regions", Entry, _compute_in)

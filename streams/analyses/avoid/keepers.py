@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from streams.analyses.sql_engine import SqlEngine
 
-COVERED_MIN = 0.6  # share of a copy's clusters that its replacement must contain
-KEPT_MAX = 8  # kept collections per class; copies that they do not cover are crawled completely
+COVERED_SHARE_MIN = 0.6  # of a copy's clusters, which the collection that replaces it must contain
+KEPT_PER_CLASS_MAX = 8  # collections; copies that they do not cover are crawled completely
 
 
 class Root(NamedTuple):
@@ -38,31 +38,31 @@ def read_roots(engine: SqlEngine) -> dict[int, Root]:
 def choose_keepers(engine: SqlEngine, roots: dict[int, Root]) -> dict[int, int]:
     """Return, for each collection that can be skipped, the collection that is kept instead.
 
-    The representative of a class is kept. While it covers too small a part of other collections, the largest of these
-    is kept too.
+    The representative of a class is kept. As long as the kept collections cover too small a part of other
+    collections, the largest of the latter is kept too.
     """
     engine.create("skippable_clusters", "SELECT DISTINCT collection, cluster FROM collection_members")
     keepers = {root.collection for root in roots.values() if root.representative}
-    added, best = keepers, dict[int, tuple[float, int]]()
-    for _ in range(KEPT_MAX):
+    added, best_keepers = keepers, dict[int, tuple[float, int]]()
+    for _ in range(KEPT_PER_CLASS_MAX):
         for collection, keeper, shared in _shared_clusters(engine, added, roots):
             coverage = shared / roots[collection].clusters
-            if coverage > best.get(collection, (0.0, 0))[0]:
-                best[collection] = (coverage, keeper)
-        added = _largest_uncovered(roots, keepers, best)
+            if coverage > best_keepers.get(collection, (0.0, 0))[0]:
+                best_keepers[collection] = (coverage, keeper)
+        added = _largest_uncovered(roots, keepers, best_keepers)
         if not added:
             break
         keepers = keepers | added
     engine.drop("skippable_clusters")
     return {
         collection: keeper
-        for collection, (coverage, keeper) in best.items()
-        if collection not in keepers and coverage >= COVERED_MIN
+        for collection, (coverage, keeper) in best_keepers.items()
+        if collection not in keepers and coverage >= COVERED_SHARE_MIN
     }
 
 
 def _shared_clusters(engine: SqlEngine, keepers: set[int], roots: dict[int, Root]) -> list[tuple[int, int, int]]:
-    """Return the number of clusters that the other collections of a class share with these keepers."""
+    """Return rows (collection, keeper, shared clusters) for the other collections in the classes of these keepers."""
     columns = {"class": [roots[keeper].class_id for keeper in sorted(keepers)], "keeper": sorted(keepers)}
     engine.insert("keepers", pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}))
     rows: list[tuple[int, int, int]] = engine.rows(
@@ -80,11 +80,13 @@ def _shared_clusters(engine: SqlEngine, keepers: set[int], roots: dict[int, Root
     return rows
 
 
-def _largest_uncovered(roots: dict[int, Root], keepers: set[int], best: dict[int, tuple[float, int]]) -> set[int]:
+def _largest_uncovered(
+    roots: dict[int, Root], keepers: set[int], best_keepers: dict[int, tuple[float, int]]
+) -> set[int]:
     """Return, for each class, the largest collection that the keepers do not cover."""
     uncovered: defaultdict[int, list[Root]] = defaultdict(list)
     for root in roots.values():
-        if root.collection not in keepers and best.get(root.collection, (0.0, 0))[0] < COVERED_MIN:
+        if root.collection not in keepers and best_keepers.get(root.collection, (0.0, 0))[0] < COVERED_SHARE_MIN:
             uncovered[root.class_id].append(root)
     return {
         min(candidates, key=lambda root: (-root.clusters, root.key, root.collection)).collection

@@ -1,11 +1,11 @@
 """Compare the pages of each sweep of a host with those of the host's previous sweep.
 
-A page is compared if both sweeps captured it with a text and a status of success. If it has the same document in both
+A page is compared if both sweeps captured it with text and a success status. If it has the same document in both
 sweeps, it is unchanged. Otherwise, the resemblance of the two documents says by how much it changed.
 
 The half-life is the time after which half of the pages have changed, if changes are a Poisson process with the same
-rate for all pages. The rate is that of Cho and Garcia-Molina, *Estimating frequency of change* (2003): of n pages, of
-which u are unchanged after a time t, it is -ln((u + 0.5) / (n + 0.5)) / t, which is finite even if all pages changed.
+rate for all pages. The rate is estimated after Cho and Garcia-Molina, *Estimating frequency of change* (2003): if u
+of n pages are unchanged after a time t, the rate is -ln((u + 0.5) / (n + 0.5)) / t, which is finite even if u is 0.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How much the pages of a host, or one page, changed between two sweeps."""
 
     host: str | None = None
-    url: str | None = None  # instead of the host
+    url: str | None = None  # set instead of `host` for the changes of one page
     sweep: str
     previous: str  # the sweep with which it is compared
     days: float  # the mean time between the two captures of a page
@@ -38,7 +38,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     new: int  # only in this sweep
     vanished: int  # only in the previous sweep
     resemblance: list[float]  # the nine deciles of the resemblance of changed pages; empty if no page changed
-    half_life_days: float | None  # None if no page changed, or if the times are not in order
+    half_life_days: float | None  # None if no page changed, or if `days` is not positive
 
 
 def compute_host_changes(engine: SqlEngine, sweep_names: dict[int, str]) -> list[Change]:
@@ -91,7 +91,7 @@ def _half_life(pages: int, unchanged: int, days: float) -> float | None:
 
 
 def _create_changes(engine: SqlEngine, sweep_names: dict[int, str], condition: str = "1 = 1") -> None:
-    """Create `change_figures`: a row per host and sweep, of the pages that fulfil a condition."""
+    """Create `change_figures`: a row per host and sweep, computed from the captures that fulfil a condition."""
     sweeps = ", ".join(map(str, sorted(sweep_names)))
     engine.create(
         "visits",
@@ -100,7 +100,7 @@ def _create_changes(engine: SqlEngine, sweep_names: dict[int, str], condition: s
         FROM (SELECT DISTINCT host, sweep FROM captures WHERE sweep IN ({sweeps})) AS host_sweeps
         """,
     )
-    # Of several captures of a page in a sweep, the last one counts.
+    # Select the last capture of each page in each sweep.
     engine.create(
         "versions",
         f"""
@@ -117,10 +117,10 @@ def _create_changes(engine: SqlEngine, sweep_names: dict[int, str], condition: s
     engine.create(
         "compared_versions",
         """
-        SELECT v.host, v.sweep, p.document AS a, v.document AS b, v.time - p.time AS ms
-        FROM versions AS v
-        JOIN visits ON visits.host = v.host AND visits.sweep = v.sweep
-        JOIN versions AS p ON p.page = v.page AND p.sweep = visits.previous
+        SELECT later.host, later.sweep, earlier.document AS a, later.document AS b, later.time - earlier.time AS ms
+        FROM versions AS later
+        JOIN visits ON visits.host = later.host AND visits.sweep = later.sweep
+        JOIN versions AS earlier ON earlier.page = later.page AND earlier.sweep = visits.previous
         """,
     )
     engine.create("changed_pairs", "SELECT DISTINCT a, b FROM compared_versions WHERE a <> b")
@@ -131,7 +131,10 @@ def _create_changes(engine: SqlEngine, sweep_names: dict[int, str], condition: s
 
 
 def _create_deciles(engine: SqlEngine) -> None:
-    """Create `change_deciles`: per decile, the smallest resemblance that at least this share does not exceed."""
+    """Create `change_deciles`: the deciles of the resemblances of changed pages, per host and sweep.
+
+    The k-th decile is the smallest resemblance that at least k tenths of the pages do not exceed.
+    """
     columns = ", ".join(
         f"max(CASE WHEN position * 10 >= n * {k} AND (position - 1) * 10 < n * {k} THEN resemblance END) AS d{k}"
         for k in _DECILES

@@ -1,8 +1,9 @@
-"""Attach pages to replicated regions: pages to which a region links and that other copies contain too.
+"""Attach pages to replicated regions: pages to which a region links, and which other copies of the region contain.
 
-Merged links do not connect pages such as the listings of source files, because the links to them are not straight, or
-lists of uses, many of which are similar. Such a page belongs to the collection that links to it if the page is below
-the collection's root, and if another collection of the class contains or attaches a page of the same cluster.
+Merged links do not connect all pages of a collection. They leave out listings of source files, because the links to
+them are not straight, and lists of uses, because many of these are similar. Such a page belongs to the collection
+that links to it if the page is below the collection's root, and if another collection of the class contains or
+attaches a page of the same cluster.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _create_candidate_pages(engine: SqlEngine) -> None:
         WHERE l.is_replicated AND t.page IS NULL
         """,
     )
-    # Of the roots that contain the page, only the longest counts: it may belong to a copy inside a copy.
+    # Compare only with the longest root that contains the page, because the page may belong to a copy inside a copy.
     engine.create(
         "candidate_pages",
         """

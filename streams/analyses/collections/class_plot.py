@@ -1,4 +1,4 @@
-"""Plot the classes of collections as the paper does: the number of collections against their size."""
+"""Plot the classes of collections like Cho et al. (2000): the number of collections against their size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from streams.analyses.collections.collection_results import ClassSize
 from streams.analyses.plots import new_figure, save
 
-_AREA = 20.0  # of the mark of one class, in square points
+_MARK_AREA = 20.0  # square points per class
 
 
 def plot_classes(classes: Sequence[ClassSize], path: Path) -> None:
@@ -17,13 +17,13 @@ def plot_classes(classes: Sequence[ClassSize], path: Path) -> None:
 
     Raise InputError if matplotlib is not installed, or if the file cannot be written.
     """
-    counts = Counter((size.cardinality, size.size) for size in classes)
+    counts = Counter((class_.cardinality, class_.size) for class_ in classes)
     figure = new_figure(6.4, 4.8)
     axes = figure.add_subplot()
     axes.scatter(
         [cardinality for cardinality, _ in counts],
         [size for _, size in counts],
-        s=[_AREA * classes_of_size for classes_of_size in counts.values()],
+        s=[_MARK_AREA * classes_of_size for classes_of_size in counts.values()],
         alpha=0.6,
     )
     if counts:  # matplotlib refuses logarithmic axes without values

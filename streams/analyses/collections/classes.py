@@ -5,15 +5,15 @@ from __future__ import annotations
 from streams.analyses.components import create_components
 from streams.analyses.sql_engine import SqlEngine
 
-CLASS_SHARE = 0.4  # of the clusters of the smaller collection
-NEIGHBOURS_MAX = 20  # collections of a cluster with which a collection is compared
+SHARED_CLUSTERS_MIN = 0.4  # share of the smaller collection's clusters that two similar collections have in common
+NEIGHBOURS_MAX = 20  # following collections of a cluster with which a collection is compared
 
 
 def create_collections(engine: SqlEngine, clusters_min: int) -> None:
-    """Create `collections` (collection, class, pages, clusters) from `members`; keep only their members.
+    """Create `collections` (collection, class, pages, clusters) from `members`, and `collection_members`.
 
     A collection consists of at least `clusters_min` distinct clusters. A class consists of at least two collections,
-    because a single one is not replicated.
+    because a single collection is not replicated.
     """
     _create_large_collections(engine, clusters_min)
     engine.create(
@@ -32,7 +32,7 @@ def create_collections(engine: SqlEngine, clusters_min: int) -> None:
         FROM large_collections AS c JOIN classes AS k ON k.node = c.collection
         """,
     )
-    _keep_members(engine)
+    _create_collection_members(engine)
     engine.drop("large_collections", "collection_clusters", "similar_collections", "classes")
 
 
@@ -46,8 +46,8 @@ def _create_large_collections(engine: SqlEngine, clusters_min: int) -> None:
     )
 
 
-def _keep_members(engine: SqlEngine) -> None:
-    """Create `collection_members`: the members of the selected collections."""
+def _create_collection_members(engine: SqlEngine) -> None:
+    """Create `collection_members`: the members of the selected collections. Drop `members`."""
     engine.create(
         "collection_members",
         """
@@ -61,8 +61,8 @@ def _keep_members(engine: SqlEngine) -> None:
 def _create_similar_collections(engine: SqlEngine) -> None:
     """Create `similar_collections` (a, b), with a < b.
 
-    Of a cluster with hundreds of collections, each collection is only compared with its neighbours in the order of
-    ids, which is the same in all clusters. The other collections join the class through them.
+    If hundreds of collections contain a cluster, each is compared only with the next NEIGHBOURS_MAX collections in
+    the order of their ids, which is the same for all clusters. More distant collections join the class through these.
     """
     engine.create(
         "positions",
@@ -91,7 +91,7 @@ def _create_similar_collections(engine: SqlEngine) -> None:
         ) AS shared
         JOIN large_collections AS la ON la.collection = shared.a
         JOIN large_collections AS lb ON lb.collection = shared.b
-        WHERE shared.clusters >= {CLASS_SHARE} * least(la.clusters, lb.clusters)
+        WHERE shared.clusters >= {SHARED_CLUSTERS_MIN} * least(la.clusters, lb.clusters)
         """,
     )
     engine.drop("positions", "proposed_collections")

@@ -1,4 +1,4 @@
-"""The results of the analysis of collections."""
+"""Define the results of the analysis of collections."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     pages: int
     clusters: int  # distinct clusters of the pages
     linking_hosts: int  # other hosts with links to the pages
-    urls: tuple[str, ...]  # the first ones
-    representative: bool  # of its class
-    reason: Reason | None  # why it is the representative; null for the others
+    urls: tuple[str, ...]  # of the first pages, in the order of their URL keys
+    representative: bool  # whether this is the representative of its class
+    reason: Reason | None  # why it is the representative; null if it is not
 
 
 class ClassSize(msgspec.Struct, frozen=True, kw_only=True, order=True):

@@ -33,11 +33,11 @@ class _Row(NamedTuple):
 
 
 def compute(engine: SqlEngine, *, rule: Rule = "regions", clusters_min: int, urls_max: int) -> Result:
-    """Return the collections by a rule. Needs the tables of a data set and `pages`.
+    """Find the collections with one of the rules. Needs the tables of a data set and `pages`.
 
-    Leave the tables `collections` (collection, class, pages, clusters), `collection_members` (page, cluster,
-    collection), `collection_roots` (collection, host, root, https) and `representatives` (collection) for other
-    analyses.
+    The tables `collections` (collection, class, pages, clusters), `collection_members` (page, cluster,
+    collection), `collection_roots` (collection, host, root, https) and `representatives` (collection) remain for
+    other analyses.
     """
     if rule == "regions":
         create_regions(engine, clusters_min)
@@ -55,7 +55,7 @@ def compute(engine: SqlEngine, *, rule: Rule = "regions", clusters_min: int, url
     return Result(
         collections=tuple(_number_classes(classes)),
         classes=_class_sizes(engine, rows, rule),
-        links=_links(engine),
+        links=_count_links(engine),
     )
 
 
@@ -121,6 +121,7 @@ def _number_classes(classes: Iterable[list[_Row]]) -> list[Collection]:
 
 
 def _preference(row: _Row) -> tuple[int, int, int, bytes, int]:
+    """Return a sort key: the collection with the smallest key represents its class."""
     return (-row.clusters, -row.linking_hosts, row.root_key.count(b"/"), row.root_key, row.collection)
 
 
@@ -151,7 +152,7 @@ def _to_collection(number: int, row: _Row, reason: Reason | None) -> Collection:
 
 
 def _class_sizes(engine: SqlEngine, rows: Iterable[_Row], rule: Rule) -> tuple[ClassSize, ...]:
-    """Return the sizes of all classes; by the published rules, those of all similar clusters."""
+    """Return the sizes of all classes. With a published rule, the classes are the similar clusters."""
     if rule != "regions":
         sizes = engine.rows("SELECT cardinality, size FROM similar_clusters")
         return tuple(sorted(ClassSize(cardinality=cardinality, size=size) for cardinality, size in sizes))
@@ -161,7 +162,7 @@ def _class_sizes(engine: SqlEngine, rows: Iterable[_Row], rule: Rule) -> tuple[C
     return tuple(sorted(ClassSize(cardinality=len(sizes), size=max(sizes)) for sizes in classes.values()))
 
 
-def _links(engine: SqlEngine) -> Links:
+def _count_links(engine: SqlEngine) -> Links:
     query = """
         SELECT count(*), count(t.page)
         FROM links AS l
@@ -174,7 +175,7 @@ def _links(engine: SqlEngine) -> Links:
 
 
 def analysis(rule: Rule) -> Analysis[Collection]:
-    """Return the analysis whose results are the collections by a rule. It counts `links` and `links_resolved`."""
+    """Return the analysis that finds collections with a rule. Its counters are `links` and `links_resolved`."""
     return Analysis("collections", rule, Collection, lambda session: compute_in(session, rule).collections)
 
 

@@ -1,8 +1,9 @@
-"""The two rules that the paper publishes: similar clusters, grown over the links between trivial clusters.
+"""The two rules of Cho, Shivakumar and Garcia-Molina (2000): trivial clusters grow to similar clusters along links.
 
-A trivial cluster consists of single pages that are similar. LINK contains, for trivial clusters Ri and Rj, the number
-s of pages of Ri that link to Rj, and the number d of pages of Rj to which they link. Two clusters are merged if
-|Ri| = s = d = |Rj|; by the extended condition, which allows partial copies, if |Ri| >= s = d = |Rj|.
+A trivial cluster consists of single pages that are similar. For trivial clusters Ri and Rj, s is the number of
+pages of Ri that link to Rj, and d is the number of pages of Rj to which they link. Two clusters are merged if
+|Ri| = s = d = |Rj|; by the extended rule, which allows partial copies, they are merged
+if |Ri| >= s = d = |Rj|.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ MERGE_CONDITIONS = {
 def create_similar_clusters(engine: SqlEngine, rule: str) -> None:
     """Create `members` as `create_regions` does, and `similar_clusters` (class, cardinality, size).
 
-    `cardinality` is the number of collections of a similar cluster, `size` their number of pages. By the extended
-    condition, `cardinality` is the largest one of the trivial clusters.
+    `cardinality` is the number of collections in a similar cluster, and `size` the number of pages per collection. By
+    the extended rule, `cardinality` is the number of pages of the largest trivial cluster.
     """
     engine.create(
         "cluster_sizes",

@@ -5,7 +5,7 @@ between two versions of a manual, is therefore not straight. Two clusters belong
 least half of the pages of the smaller cluster with different pages of the other cluster.
 
 A region that consists of a few similar pages of a large manual is not a collection: most of its links lead to the
-rest of the manual. At least half of the straight links of a collection's pages must lead to its own pages.
+rest of the manual. At least half of the straight links of a collection's pages must lead to pages of the collection.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from __future__ import annotations
 from streams.analyses.components import create_components
 from streams.analyses.sql_engine import SqlEngine
 
-MERGED_SHARE = 0.5  # of the pages of the smaller cluster
-MERGED_MIN = 2
-FILLER_SHARE, FILLER_MIN = 0.1, 4  # a document on so many pages of a host is an error page or a placeholder
-INSIDE_SHARE = 0.5  # of a collection's straight links
+LINKED_SHARE_MIN = 0.5  # of the smaller cluster's pages, which links must connect so that two clusters are merged
+LINKED_PAGES_MIN = 2
+# A document on so many pages of a host is an error page or a placeholder.
+FILLER_SHARE_MIN, FILLER_PAGES_MIN = 0.1, 4
+INSIDE_SHARE_MIN = 0.5  # of a collection's straight links, which must lead to its own pages
 
 
 def create_regions(engine: SqlEngine, clusters_min: int) -> None:
@@ -37,8 +38,8 @@ def create_regions(engine: SqlEngine, clusters_min: int) -> None:
         ) AS counts
         JOIN cluster_sizes AS sa ON sa.cluster = counts.a
         JOIN cluster_sizes AS sb ON sb.cluster = counts.b
-        WHERE least(sources, targets) >= {MERGED_MIN}
-          AND least(sources, targets) >= {MERGED_SHARE} * least(sa.pages, sb.pages)
+        WHERE least(sources, targets) >= {LINKED_PAGES_MIN}
+          AND least(sources, targets) >= {LINKED_SHARE_MIN} * least(sa.pages, sb.pages)
         """,
     )
     engine.create(
@@ -69,7 +70,7 @@ def _create_members(engine: SqlEngine, clusters_min: int) -> None:
         ) AS large ON large.component = r.component
         """,
     )
-    # Links in menus, and links to other regions such as other versions, do not count.
+    # Ignore links in menus, and links to other regions, such as other versions of a manual.
     engine.create(
         "members",
         f"""
@@ -81,7 +82,7 @@ def _create_members(engine: SqlEngine, clusters_min: int) -> None:
             JOIN region_pages AS s ON s.page = l.source
             LEFT JOIN region_pages AS t ON t.page = l.target
             WHERE NOT l.navigation AND (t.collection IS NULL OR t.collection = s.collection)
-            GROUP BY s.collection HAVING count(t.collection) >= {INSIDE_SHARE} * count(*)
+            GROUP BY s.collection HAVING count(t.collection) >= {INSIDE_SHARE_MIN} * count(*)
         ) AS closed ON closed.collection = p.collection
         """,
     )
@@ -89,19 +90,20 @@ def _create_members(engine: SqlEngine, clusters_min: int) -> None:
 
 
 def _create_nodes(engine: SqlEngine) -> None:
-    """Create `nodes`: the pages with text. A directory is identified by one of its pages.
+    """Create `nodes`: the pages with text. A directory is identified by the hash of one of its pages.
 
     Also create `cluster_sizes`: the clusters with several pages, and `directories`.
     """
     engine.create(
         "fillers",
         f"""
-        SELECT documents.host, documents.document FROM (
+        SELECT document_counts.host, document_counts.document FROM (
             SELECT host, document, count(*) AS pages FROM pages WHERE document IS NOT NULL GROUP BY host, document
-        ) AS documents
-        JOIN (SELECT host, count(*) AS pages FROM pages WHERE document IS NOT NULL GROUP BY host) AS hosts
-          ON hosts.host = documents.host
-        WHERE documents.pages >= {FILLER_MIN} AND documents.pages > {FILLER_SHARE} * hosts.pages
+        ) AS document_counts
+        JOIN (SELECT host, count(*) AS pages FROM pages WHERE document IS NOT NULL GROUP BY host) AS host_sizes
+          ON host_sizes.host = document_counts.host
+        WHERE document_counts.pages >= {FILLER_PAGES_MIN}
+          AND document_counts.pages > {FILLER_SHARE_MIN} * host_sizes.pages
         """,
     )
     engine.create(

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from streams.analyses.sql_engine import SqlEngine
 
-FEATURE_HOSTS_MAX = 20  # features of more hosts are dropped
+FEATURE_HOSTS_MAX = 20  # features that more hosts share are dropped
 SCORE_MIN = 1.0
 _STOP_WORDS = frozenset({"htm", "html", "txt", "main", "index", "home", "bin", "cgi"})
 _DIGITS = re.compile(r"\d+")
@@ -28,7 +28,7 @@ _SCHEMA = pa.schema([("host", pa.int64()), ("feature", pa.int64()), ("segments",
 
 
 def create_pairs(engine: SqlEngine, sample: str, table: str) -> None:
-    """Create `table` with the proposed pairs (a, b), a < b, from a table with the columns host and url_key."""
+    """Create `table` with the proposed pairs (a, b), a < b, from the table `sample` (host, url_key)."""
     engine.create_mapped("bigram_rows", f"SELECT host, url_key FROM {sample}", _feature_rows, _SCHEMA)
     engine.create(
         "bigrams",
@@ -58,12 +58,12 @@ def features(url_key: str) -> Iterator[tuple[str, int]]:
     """Yield the features of a URL key's path, each with its number of segments."""
     path = url_key.partition(")")[2].partition("?")[0].lower()
     words = [
-        (word, segment)
-        for segment, text in enumerate(path.removeprefix("/").split("/"), start=1)
-        for word in _words(text)
+        (word, segments)
+        for segments, segment in enumerate(path.removeprefix("/").split("/"), start=1)
+        for word in _words(segment)
     ]
-    for position, ((first, _), (second, segment)) in enumerate(pairwise(words)):
-        yield f"{first} {second} {position}", segment
+    for position, ((first, _), (second, segments)) in enumerate(pairwise(words)):
+        yield f"{first} {second} {position}", segments
 
 
 def _words(segment: str) -> list[str]:
@@ -72,9 +72,11 @@ def _words(segment: str) -> list[str]:
 
 
 def _feature_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    keys = zip(batch.column("host").to_pylist(), batch.column("url_key").to_pylist(), strict=True)
+    hosts_and_keys = zip(batch.column("host").to_pylist(), batch.column("url_key").to_pylist(), strict=True)
     rows = {
-        (host, mmh3.hash64(feature)[0], segments) for host, url_key in keys for feature, segments in features(url_key)
+        (host, mmh3.hash64(feature)[0], segments)
+        for host, url_key in hosts_and_keys
+        for feature, segments in features(url_key)
     }
     columns = zip(*rows, strict=True) if rows else ((), (), ())
     arrays = [pa.array(values, field.type) for values, field in zip(columns, _SCHEMA, strict=True)]

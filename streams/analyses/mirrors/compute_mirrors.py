@@ -71,14 +71,14 @@ def propose(engine: SqlEngine, settings: AnalysisSettings, method: str = "sample
 
 def _create_structure(engine: SqlEngine) -> None:
     """Look for absent folders of pairs whose texts agree, and compare the links of pairs whose text lengths agree."""
-    agree = f"""
-        same_bytes + same_text + similar_text >= {levels.PART_SHARE_MIN} * (tests - failed_a - failed_b)
+    texts_agree = f"""
+        same_bytes + same_text + similar_text >= {levels.SIMILAR_SHARE_MIN} * (tests - failed_a - failed_b)
         AND tests >= {levels.TESTS_MIN}
     """
-    engine.create("mirror_matching", f"SELECT a, b FROM mirror_counts WHERE {agree}")
+    engine.create("mirror_matching", f"SELECT a, b FROM mirror_counts WHERE {texts_agree}")
     structure.create_absent_folders(engine, "mirror_matching")
     lengths_agree = f"length_correlation >= {levels.LENGTH_CORRELATION_MIN}"
-    engine.create("mirror_related", f"SELECT a, b FROM mirror_counts WHERE NOT ({agree}) AND {lengths_agree}")
+    engine.create("mirror_related", f"SELECT a, b FROM mirror_counts WHERE NOT ({texts_agree}) AND {lengths_agree}")
     structure.create_link_agreement(engine, "mirror_related")
 
 
@@ -109,7 +109,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _read_hosts(engine: SqlEngine) -> tuple[dict[int, str], dict[int, int]]:
-    """Return the names of all paired hosts, as the beginning of a URL key, and their numbers of pages."""
+    """Return the names of all paired hosts, as prefixes of URL keys, and their numbers of pages."""
     rows = engine.rows(
         """
         SELECT paired.host, max(hosts.name), coalesce(max(counted.pages), 0)
@@ -124,7 +124,7 @@ def _read_hosts(engine: SqlEngine) -> tuple[dict[int, str], dict[int, int]]:
 
 def _mirrors(counts: dict[tuple[int, int], Counts], names: dict[int, str], pages: dict[int, int]) -> list[Mirror]:
     level_of_pair = {
-        pair: levels.level_of(pair_counts) for pair, pair_counts in counts.items() if _is_shown(pair_counts)
+        pair: levels.level_of(pair_counts) for pair, pair_counts in counts.items() if _is_listed(pair_counts)
     }
     named_pairs = [(names[a], names[b]) for (a, b), level in level_of_pair.items() if level in _GROUPED_LEVELS]
     group_of = groups.groups_of(named_pairs, {names[host]: number for host, number in pages.items()})
@@ -135,8 +135,11 @@ def _mirrors(counts: dict[tuple[int, int], Counts], names: dict[int, str], pages
     return sorted(mirrors, key=sort_key)
 
 
-def _is_shown(counts: Counts) -> bool:
-    """Leave out untested pairs without a similar page: any two hosts have paths such as `/about` in common."""
+def _is_listed(counts: Counts) -> bool:
+    """Return whether a pair is listed: it was tested, or has a similar page.
+
+    Other pairs mean nothing, because any two hosts have paths such as `/about` in common.
+    """
     return counts.tests >= levels.TESTS_MIN or counts.same + counts.similar_text > 0
 
 

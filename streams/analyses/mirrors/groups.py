@@ -1,4 +1,4 @@
-"""Connect mirrored hosts to groups, and recognise hosts that are names of one host."""
+"""Combine mirrored hosts into groups, and recognise names that belong to one host."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from state.codecs.url_key import decode_host
 
 
 def groups_of(pairs: Iterable[tuple[str, str]], pages: Mapping[str, int]) -> dict[str, str]:
-    """Return the group of each host: connected components, each named after its host with the most pages."""
-    roots: dict[str, str] = {}
+    """Return the group of each host: the connected component, named after its host with the most pages."""
+    parents: dict[str, str] = {}
 
     def root(host: str) -> str:
-        while (parent := roots.setdefault(host, host)) != host:
-            roots[host] = roots[parent]
-            host = roots[host]
+        while (parent := parents.setdefault(host, host)) != host:
+            parents[host] = parents[parent]
+            host = parents[host]
         return host
 
     for a, b in pairs:
         first, second = sorted((root(a), root(b)), key=lambda host: (-pages.get(host, 0), host))
-        roots[second] = first
-    return {host: root(host) for host in sorted(roots)}
+        parents[second] = first
+    return {host: root(host) for host in sorted(parents)}
 
 
 def alias_of(a: str, b: str) -> str | None:

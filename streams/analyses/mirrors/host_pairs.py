@@ -1,7 +1,7 @@
 """Stage I: propose pairs of hosts that share features of their samples.
 
-The features are a path together with the cluster of its document, and a path alone. A pair needs one of the former or
-three of the latter.
+A feature is a path together with the cluster of its document, or a path alone. A pair of hosts is proposed if it
+shares one feature with a cluster, or three paths.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from streams.analyses.sql_engine import SqlEngine
 
 SHARED_PATHS_MIN = 3
-CHAIN_NEIGHBOURS = 2  # following hosts to which a host is connected if a feature is on many hosts
+CHAIN_NEIGHBOURS = 2  # following hosts with which a host is paired if too many hosts share a feature
 
 
 def create_pairs(engine: SqlEngine, sample: str, table: str, feature_hosts_max: int) -> int:
-    """Create `table` with the proposed pairs (a, b), a < b, from a table with the columns host, path and cluster.
+    """Create `table` with the proposed pairs (a, b), a < b, from the table `sample` (host, path, cluster).
 
-    Any sample serves if equal paths of two hosts are likely to be in both of their samples. Return the number of
+    Any sample is suitable in which a path of two hosts is likely to occur for both hosts. Return the number of
     features that more than `feature_hosts_max` hosts share.
     """
     engine.create(
@@ -43,9 +43,9 @@ def create_shared_features(engine: SqlEngine, features: str, columns: str, table
     """Create `table` with a row (a, b, COLUMNS) for each feature that the hosts a < b share.
 
     A feature of more than `hosts_max` hosts would yield too many pairs, but a mirror with many copies has no other
-    features. Its hosts are therefore chained: each is paired with the next ones in the order of their hashes. Because
-    all features use the same order, the copies of a mirror are connected by few pairs. Return the number of such
-    features.
+    features. The hosts of such a feature are therefore chained: each is paired with the next CHAIN_NEIGHBOURS hosts
+    in the order of their hashes. Because all features use the same order, few pairs connect the copies of a mirror.
+    Return the number of features whose hosts were chained.
     """
     names = columns.split(", ")
     equal = " AND ".join(f"x.{name} = y.{name}" for name in names)
@@ -54,14 +54,15 @@ def create_shared_features(engine: SqlEngine, features: str, columns: str, table
         "feature_hosts",
         f"""
         SELECT host, {columns}, row_number() OVER (PARTITION BY {columns} ORDER BY host) AS position,
-               count(*) OVER (PARTITION BY {columns}) AS hosts
+               count(*) OVER (PARTITION BY {columns}) AS host_count
         FROM {features}
         """,
     )
     chains = [
         f"""
         UNION ALL
-        SELECT x.host AS a, y.host AS b, {selected} FROM (SELECT * FROM feature_hosts WHERE hosts > {hosts_max}) AS x
+        SELECT x.host AS a, y.host AS b, {selected}
+        FROM (SELECT * FROM feature_hosts WHERE host_count > {hosts_max}) AS x
         JOIN feature_hosts AS y ON {equal} AND y.position = x.position + {distance}
         """
         for distance in range(1, CHAIN_NEIGHBOURS + 1)
@@ -70,8 +71,8 @@ def create_shared_features(engine: SqlEngine, features: str, columns: str, table
         table,
         f"""
         SELECT x.host AS a, y.host AS b, {selected}
-        FROM (SELECT * FROM feature_hosts WHERE hosts BETWEEN 2 AND {hosts_max}) AS x
-        JOIN (SELECT * FROM feature_hosts WHERE hosts BETWEEN 2 AND {hosts_max}) AS y
+        FROM (SELECT * FROM feature_hosts WHERE host_count BETWEEN 2 AND {hosts_max}) AS x
+        JOIN (SELECT * FROM feature_hosts WHERE host_count BETWEEN 2 AND {hosts_max}) AS y
             ON {equal} AND x.position < y.position
         """
         + "".join(chains),

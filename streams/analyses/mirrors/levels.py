@@ -1,9 +1,9 @@
-"""Stage II, the decision: which of the paper's levels a pair of hosts has.
+"""Stage II, the decision: assign one of the levels of Bharat and Broder (1999) to a pair of hosts.
 
     1          all paths that both hosts answered have the same bytes
     2          ... the same text
     3          ... similar text
-    4          similar text, but one host lacks a part of the other's paths
+    4          similar text, but one host lacks some of the other's paths
     5          the same paths, links and text lengths, but other words, as in a translation
     mismatch   none of these
     untested   fewer than five paths were tested
@@ -21,25 +21,27 @@ from typing import NamedTuple
 
 LEVELS = ("1", "2", "3", "4", "5", "mismatch", "untested")
 TESTS_MIN = 5
-DEVIATIONS_MAX = 0.01  # of the tests at levels 1 and 2, and of the failures of a complete copy
-DIFFERENT_SHARE_MAX = 0.2  # of the pages of a complete copy
-PART_SHARE_MIN = 0.5  # similar pages of any copy
-PART_PAGES_MIN = 3  # similar pages, if no page deviates
+DEVIATING_SHARE_MAX = 0.01  # of common pages at levels 1 and 2; of failed tests at levels 1 to 3
+DIFFERENT_SHARE_MAX = 0.2  # of the common pages of a complete copy
+SIMILAR_SHARE_MIN = 0.5  # of the common pages of any copy
+SIMILAR_PAGES_MIN = 3  # enough for level 4 if all common pages are similar
 RELATED_TESTS_MIN = 10
 LENGTH_CORRELATION_MIN = 0.8
-LENGTH_DEVIATIONS_MIN = 3.3  # standard errors by which the correlation must exceed 0, after Fisher's transformation
-LENGTH_DEVIATIONS_ALONE_MIN = 5.0  # if the pages have no links to compare
+LENGTH_STANDARD_ERRORS_MIN = (
+    3.3  # standard errors by which the correlation must exceed 0, after Fisher's transformation
+)
+LENGTH_STANDARD_ERRORS_ALONE_MIN = 5.0  # the same, if the pages have no links to compare
 LINK_RESEMBLANCE_MIN = 0.5
 LINKS_MIN = 10  # fewer links are not evidence
 RELATED_COVER_MIN = 0.25  # common paths of a translation, as a share of the smaller host's pages
-MAX_CORRELATION = 0.999999  # Fisher's transformation of 1 is infinite
+CORRELATION_MAX = 0.999999  # Fisher's transformation of 1 is infinite
 _OUTCOMES = ("same_bytes", "same_text", "similar_text", "related", "different")
 EVIDENCE_KINDS = (*_OUTCOMES, "failed", "soft_404", "absent_folder", "text_lengths", "links")
-AGREEMENT_ERROR = 3.0  # if n tests agree, at most 3 / n of all paths deviate, with 95 % confidence
+RULE_OF_THREE = 3.0  # if n tests agree, at most 3 / n of all paths deviate, with a confidence of 95%
 
 
 class Counts(NamedTuple):
-    """The outcomes of the tests of one pair: the fields of `path_tests.COUNTS`, then those of its structure."""
+    """The outcomes of the tests of a pair: the fields of `path_tests.COUNTS`, then the figures of `structure.py`."""
 
     tests: int
     paths: int
@@ -81,8 +83,8 @@ class Counts(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether nothing shows that one host lacks a part of the other's paths."""
-        return self.absent_folder is None and self.failed <= DEVIATIONS_MAX * self.tests
+        """Return whether there is no evidence that one host lacks some of the other's paths."""
+        return self.absent_folder is None and self.failed <= DEVIATING_SHARE_MAX * self.tests
 
     @property
     def differing(self) -> int:
@@ -90,16 +92,17 @@ class Counts(NamedTuple):
 
 
 def level_of(counts: Counts) -> str:
+    """Return the level of a pair of hosts: one of `LEVELS`."""
     if counts.tests < TESTS_MIN:
         return "untested"
     similar = counts.same + counts.similar_text
-    is_similar = similar >= max(PART_SHARE_MIN * counts.common, TESTS_MIN)
+    is_similar = similar >= max(SIMILAR_SHARE_MIN * counts.common, TESTS_MIN)
     if is_similar and counts.is_complete and counts.different <= DIFFERENT_SHARE_MAX * counts.common:
-        tolerance = DEVIATIONS_MAX * counts.common
+        tolerance = DEVIATING_SHARE_MAX * counts.common
         if counts.common - counts.same_bytes <= tolerance:
             return "1"
         return "2" if counts.common - counts.same <= tolerance else "3"
-    if is_similar or (similar == counts.common and similar >= PART_PAGES_MIN):
+    if is_similar or (similar == counts.common and similar >= SIMILAR_PAGES_MIN):
         return "4"
     return "5" if is_related(counts) else "mismatch"
 
@@ -112,24 +115,24 @@ def is_related(counts: Counts) -> bool:
     if counts.common < RELATED_COVER_MIN * min(counts.pages_a, counts.pages_b):
         return False
     # Among thousands of pairs of hosts with the same software, a few lengths correlate by chance.
-    deviations = math.atanh(min(max(correlation, -MAX_CORRELATION), MAX_CORRELATION)) * math.sqrt(
+    standard_errors = math.atanh(min(max(correlation, -CORRELATION_MAX), CORRELATION_MAX)) * math.sqrt(
         counts.differing - 3
     )
     if correlation < LENGTH_CORRELATION_MIN:
         return False
     if counts.links < LINKS_MIN:
-        return deviations >= LENGTH_DEVIATIONS_ALONE_MIN
-    return (counts.link_resemblance or 0.0) >= LINK_RESEMBLANCE_MIN and deviations >= LENGTH_DEVIATIONS_MIN
+        return standard_errors >= LENGTH_STANDARD_ERRORS_ALONE_MIN
+    return (counts.link_resemblance or 0.0) >= LINK_RESEMBLANCE_MIN and standard_errors >= LENGTH_STANDARD_ERRORS_MIN
 
 
 def error_bound(counts: Counts, level: str) -> float | None:
-    """Return an upper bound for the share of paths that contradict the level, if no tested path does; else None."""
+    """Return an upper bound for the share of paths that contradict the level, or None if a tested path does."""
     agreeing = {"1": counts.same_bytes, "2": counts.same, "3": counts.same + counts.similar_text}.get(level)
-    return round(min(AGREEMENT_ERROR / counts.tests, 1.0), 4) if agreeing == counts.tests else None
+    return round(min(RULE_OF_THREE / counts.tests, 1.0), 4) if agreeing == counts.tests else None
 
 
 def evidence_of(counts: Counts, level: str) -> Iterator[tuple[str, float, str | None]]:
-    """Yield the kind and the value of each piece of evidence, and the URL key that shows it."""
+    """Yield the kind and the value of each piece of evidence, and the URL key of an example or None."""
     for kind in _OUTCOMES:
         if value := getattr(counts, kind):
             yield kind, value, None

@@ -54,9 +54,12 @@ def sort_key(mirror: Mirror) -> tuple[int, tuple[str, str]]:
 
 
 def compare(before: Iterable[Mirror], now: Iterable[Mirror]) -> list[MirrorChange]:
-    """Return the pairs whose level changed, sorted by hosts. Pairs that are not mirrors count as absent.
+    """Return the pairs whose level changed, sorted by hosts.
 
-    A pair that is a mismatch now has diverged. A pair has vanished if one of its hosts, or the evidence, is missing.
+    A pair has appeared if it is a mirror now, but was not before.
+
+    A mirror that is a mismatch now has diverged. A mirror that is untested now, or is not among the results, has
+    vanished.
     """
     old = {mirror.hosts: mirror.level for mirror in before if mirror.is_mirror}
     new = {mirror.hosts: mirror.level for mirror in now}
@@ -69,11 +72,11 @@ def compare(before: Iterable[Mirror], now: Iterable[Mirror]) -> list[MirrorChang
     return changes
 
 
-def _change(before: str | None, now: str | None) -> str | None:
-    if before is None:
-        return "appeared" if now in _MIRROR_LEVELS else None
-    if now is None or now == "untested":
+def _change(level_before: str | None, level: str | None) -> str | None:
+    if level_before is None:
+        return "appeared" if level in _MIRROR_LEVELS else None
+    if level is None or level == "untested":
         return "vanished"
-    if now == before:
+    if level == level_before:
         return None
-    return "diverged" if _RANK[now] > _RANK[before] else "converged"
+    return "diverged" if _RANK[level] > _RANK[level_before] else "converged"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from streams.analyses.resemblance import create_comparisons
 from streams.analyses.sql_engine import SqlEngine
 
-SIMILAR_MIN = 0.5  # the paper's "high" resemblance
-RELATED_MIN = 0.03  # the paper's "trace"; the noise of the estimate exceeds 0 on unrelated pages
+SIMILAR_MIN = 0.5  # the "high" resemblance of Bharat and Broder (1999)
+RELATED_MIN = 0.03  # their "trace"; not 0, because estimates for unrelated pages may exceed 0
 
 _ANSWER_COLUMNS = ("is_page", "document", "page", "link_list", "fingerprint", "tokens", "url_key")
 COUNTS = (
@@ -21,13 +21,16 @@ COUNTS = (
 
 
 def create_path_tests(engine: SqlEngine, pairs: str, tests_max: int) -> None:
-    """Create `mirror_tests`: a row per tested path of each pair, at most `tests_max`, with the smallest path hashes.
+    """Create `mirror_tests`: a row per tested path of each pair.
 
-    `outcome` is "same_bytes", "same_text", "similar_text", "related", "different", "failed_a" or "failed_b".
-    `paths`, `answered_a` and `answered_b` are those of `create_counts`.
+    Of each pair, at most `tests_max` paths are tested: those with the smallest hashes. `outcome` is "same_bytes",
+    "same_text", "similar_text", "related", "different", "failed_a" or "failed_b". `create_counts` defines `paths`,
+    `answered_a` and `answered_b`.
     """
     _create_answers(engine, pairs)
-    sides = ", ".join(f"{side}.{name} AS {name}_{label}" for side, label in ("xa", "yb") for name in _ANSWER_COLUMNS)
+    sides = ", ".join(
+        f"{side}.{name} AS {name}_{label}" for side, label in (("x", "a"), ("y", "b")) for name in _ANSWER_COLUMNS
+    )
     engine.create(
         "mirror_answered",
         f"""
@@ -74,7 +77,7 @@ def create_path_tests(engine: SqlEngine, pairs: str, tests_max: int) -> None:
 
 
 def _create_answers(engine: SqlEngine, pairs: str) -> None:
-    """Create `mirror_answers`: the pages and lasting errors of all hosts that a pair contains."""
+    """Create `mirror_answers`: the pages and lasting errors of all paired hosts."""
     hosts = f"(SELECT a AS host FROM {pairs} UNION SELECT b AS host FROM {pairs}) AS paired"
     columns = "p.host, p.path, p.page, p.url_key, p.document, p.fingerprint, p.tokens, p.link_list"
     engine.create(
@@ -91,14 +94,15 @@ def _create_answers(engine: SqlEngine, pairs: str) -> None:
 
 
 def create_counts(engine: SqlEngine, pairs: str) -> None:
-    """Create `mirror_counts`: a row (a, b, COUNTS) for each pair, also for pairs without a tested path.
+    """Create `mirror_counts`: a row (a, b, COUNTS) for each pair, including pairs without a tested path.
 
     `failed_a` counts paths at which host a has an error, `answered_a` the pages of a at paths that b answered, and
-    `pages_a` all pages of a. `paths` and `answered_a` also count paths over the limit of tests.
+    `pages_a` all pages of a. `paths` and `answered_a` include the paths beyond `tests_max`.
     """
     outcomes = ("same_bytes", "same_text", "similar_text", "related", "different", "failed_a", "failed_b")
     counted = ", ".join(f"sum(CASE WHEN outcome = '{name}' THEN 1 ELSE 0 END) AS {name}" for name in outcomes)
-    # Equal texts have equal lengths, and a few very long or short ones would feign a correlation.
+    # Only lengths of different texts are correlated: equal texts have equal lengths, and a few of them that are very
+    # long or short would feign a correlation.
     differs = "outcome IN ('related', 'different')"
     engine.create(
         "mirror_outcomes",

@@ -1,8 +1,9 @@
 """Sample the pages of each host: those with the smallest path hashes.
 
-Two hosts that have the same paths have nearly the same sample, because the hashes coordinate them. The sample depends
-neither on the order nor on the partition of the pages, and the samples of partitions merge: keep the smallest hashes.
-The paper samples the paths whose hash is divisible by m, and doubles m for each larger host.
+Two hosts that have the same paths have nearly the same sample, because a path has the same hash on both. The sample
+does not depend on the order or the partition of the pages. The samples of two partitions can be merged by keeping the
+smallest hashes. Bharat and Broder (1999) sample the paths whose hash is divisible by m, and double m for larger
+hosts.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 from streams.analyses.sql_engine import SqlEngine
 
 FILLER_PAGES_MIN = 4
-FILLER_SHARE = 10  # a document at one in so many pages of a host is a filler
+FILLER_DIVISOR = 10  # a document at a tenth of a host's pages is a filler
 
 
 def create_host_pages(engine: SqlEngine) -> None:
-    """Create `mirror_pages`, the pages with a document, and `mirror_hosts`, their number per host.
+    """Create `mirror_pages`, the pages with a document, and `mirror_hosts`, the number of pages that are not fillers.
 
     `filler` is true for documents at a tenth of a host's pages, such as soft 404s and the pages of parked hosts.
     Equal fillers at equal paths say nothing about the hosts.
@@ -25,9 +26,9 @@ def create_host_pages(engine: SqlEngine) -> None:
         SELECT counted.host, counted.document
         FROM (SELECT host, document, count(*) AS pages FROM pages WHERE document IS NOT NULL GROUP BY host, document)
             AS counted
-        JOIN (SELECT host, count(*) AS pages FROM pages WHERE document IS NOT NULL GROUP BY host) AS hosts
-            ON hosts.host = counted.host
-        WHERE counted.pages >= {FILLER_PAGES_MIN} AND counted.pages * {FILLER_SHARE} >= hosts.pages
+        JOIN (SELECT host, count(*) AS pages FROM pages WHERE document IS NOT NULL GROUP BY host) AS host_sizes
+            ON host_sizes.host = counted.host
+        WHERE counted.pages >= {FILLER_PAGES_MIN} AND counted.pages * {FILLER_DIVISOR} >= host_sizes.pages
         """,
     )
     engine.create(
@@ -49,9 +50,9 @@ def create_host_pages(engine: SqlEngine) -> None:
 
 
 def create_samples(engine: SqlEngine, table: str, sample_pages: int) -> None:
-    """Create a sample (host, path, cluster, url_key) of the pages that are not fillers.
+    """Create `table` (host, path, cluster, url_key): a sample of the pages of each host that are not fillers.
 
-    The sample of a host with N pages has `sample_pages` (1 + log2 max(1, N / 100)) pages.
+    The sample of a host with N pages has `sample_pages` · (1 + log2 max(1, N / 100)) pages.
     """
     engine.create(
         table,

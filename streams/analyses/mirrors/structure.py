@@ -1,14 +1,14 @@
 """Stage II, the structure: folders that one host lacks, and links that the pages of both hosts have.
 
-A path that was not captured is not missing. But if the crawl of one host found most pages of the other host's other
-folders, and none of the many pages of one folder, then this folder is absent.
+A path that was not captured need not be missing. But if the crawl of one host found most pages of the other host's
+other folders, and none of the many pages of one folder, then this folder is absent.
 """
 
 from __future__ import annotations
 
 from streams.analyses.sql_engine import SqlEngine
 
-ABSENT_P_MAX = 0.001  # the probability that the crawl of a complete mirror found no page of the folder
+ABSENCE_PROBABILITY_MAX = 0.001  # the probability that the crawl of a complete mirror misses the whole folder
 FOLDER_DEPTH_MAX = 8  # levels below the host at which folders are considered
 _PATH = "substring(p.url_key, instr(p.url_key, ')') + 1)"
 
@@ -16,19 +16,19 @@ _PATH = "substring(p.url_key, instr(p.url_key, ')') + 1)"
 def create_absent_folders(engine: SqlEngine, pairs: str) -> None:
     """Create `mirror_absent` (a, b, host, folder, pages): the largest folder of `host` that the other host lacks.
 
-    The other host captured a share q of the pages in the folders of which it captured any page. One captured page per
-    folder is not counted, because it selected its folder. The probability that all n pages of a folder are missing
-    by chance is (1 - q)^n.
+    Let q be the share of the pages of `host` that were captured on the other host too, over the folders with such a
+    page. One such page per folder is not counted, because it selected the folder. The probability that all n pages of
+    a folder are missing by chance is (1 - q)^n.
     """
     engine.create(
         "mirror_sides",
         f"""
         SELECT sides.a, sides.b, p.host, p.path,
                regexp_extract({_PATH}, '^[^?]*/', 0) AS parent, {_PATH} AS path_text,
-               CASE WHEN other.path IS NULL THEN 0 ELSE 1 END AS captured
+               CASE WHEN other_pages.path IS NULL THEN 0 ELSE 1 END AS captured
         FROM (SELECT a, b, a AS host, b AS other FROM {pairs} UNION ALL SELECT a, b, b, a FROM {pairs}) AS sides
         JOIN mirror_pages AS p ON p.host = sides.host
-        LEFT JOIN pages AS other ON other.host = sides.other AND other.path = p.path
+        LEFT JOIN pages AS other_pages ON other_pages.host = sides.other AND other_pages.path = p.path
         WHERE NOT p.filler
         """,
     )
@@ -62,7 +62,7 @@ def create_absent_folders(engine: SqlEngine, pairs: str) -> None:
             SELECT f.a, f.b, f.host, f.folder, f.pages,
                    row_number() OVER (PARTITION BY f.a, f.b ORDER BY f.pages DESC, f.folder, f.host) AS position
             FROM mirror_folders AS f JOIN mirror_shares AS s ON s.a = f.a AND s.b = f.b AND s.host = f.host
-            WHERE power(1 - s.share, f.pages) < {ABSENT_P_MAX}
+            WHERE power(1 - s.share, f.pages) < {ABSENCE_PROBABILITY_MAX}
         ) AS ordered
         WHERE position = 1
         """,
@@ -73,9 +73,9 @@ def create_absent_folders(engine: SqlEngine, pairs: str) -> None:
 def create_link_agreement(engine: SqlEngine, pairs: str) -> None:
     """Create `mirror_links` (a, b, resemblance, links) for the pairs whose pages link to paths that both hosts have.
 
-    A link is a pair of paths. `resemblance` is that of the two hosts' sets of links, and `links` the size of the
-    smaller set. Targets to which more than half of the pages link are left out: navigation says nothing about the
-    content.
+    A link is a pair of paths. `resemblance` compares the sets of links of the two hosts, and `links` is the size of
+    the smaller set. Targets to which more than half of the pages link are left out, because links in navigation say
+    nothing about the content.
     """
     engine.create(
         "mirror_common",

@@ -1,20 +1,20 @@
 """Decide whether pairs of directories are replicas, by comparing documents at the same paths below them.
 
 The pages directly in each subdirectory form a group. A subdirectory with a single page belongs to the group of its
-parent. Of each subdirectory, up to `paths_max` paths that occur below both directories are compared. A group is
+parent. Up to `paths_max` paths per subdirectory that occur below both directories are compared. A group is
 
     good      if at least GOOD_MIN of its compared documents resemble each other
-    unknown   if none could be compared, or if all its paths may be missing from a crawl by chance, considering how
-              many paths of the other groups are missing
+    unknown   if no document could be compared, or if a crawl may have missed all its paths by chance, given how many
+              paths of other groups are missing
     bad       otherwise
 
 Two directories are replicas if all of these hold:
 
 - AGREEMENT_MIN of the compared documents resemble each other, weighted by the number of common paths.
-- Good groups contain COVERAGE_MIN of the pages of both directories, not counting unknown groups.
-- COMMON_MIN of the pages of both directories resemble the page at the same path. COPIES_COMMON_MIN is enough for
-  copies, whose documents are nearly the same: pages can be missing from a crawl.
-- Pages of at least EVIDENCE_MIN clusters resemble each other.
+- Good groups contain COVERAGE_MIN of the pages of each directory. The pages of unknown groups are not counted.
+- COMMON_MIN of the pages of each directory resemble the page at the same path. For copies, whose documents are nearly
+  the same, COPIES_COMMON_MIN is enough, because pages may be missing from the crawl.
+- Pages of at least EVIDENCE_CLUSTERS_MIN clusters resemble each other.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ GOOD_MIN = 0.5
 AGREEMENT_MIN = 0.8
 COVERAGE_MIN = 0.8
 COMMON_MIN = 0.75
-COPIES_COMMON_MIN = 0.3  # if half of the pages are missing from each directory, .5 of the others are common
-COPIES_MARGIN = 1  # pages below COPIES_COMMON_MIN, because the share varies by chance in small directories
+COPIES_COMMON_MIN = 0.3  # if a crawl misses half of each copy at random, half of the crawled pages are common
+MARGIN_PAGES = 1  # number by which copies may miss COPIES_COMMON_MIN: small directories vary by chance
 COPIES_RESEMBLANCE_MIN = 0.9
-COPIES_MIN = 0.8  # share of the compared documents of copies that have COPIES_RESEMBLANCE_MIN
-MISSING_MIN = 0.01  # smallest probability with which a whole group is missing by chance
-EVIDENCE_MIN = 3  # different clusters of documents that resemble each other
+COPIES_SHARE_MIN = 0.8  # of the compared documents of copies, which must have COPIES_RESEMBLANCE_MIN
+MISSING_PROBABILITY_MIN = 0.01  # a group that is missing with this probability may be missing by chance
+EVIDENCE_CLUSTERS_MIN = 3
 
-# The paths with a page below both directories of a pair. A path does not count if one of its pages has a text that
-# is repeated on its host, such as a soft 404, and the other page is not in the same cluster.
+# The paths with a page below both directories of a pair. A path is left out if one of its pages has a text that
+# is repeated on its host, such as a soft 404, and the other page is in a different cluster.
 COMMON_PATHS = """
     SELECT m.pair, m.relative, pages_a.page, pages_a.cluster, pages_a.document AS a, pages_b.document AS b,
            pages_a.evidence * pages_b.evidence AS evidence
@@ -67,10 +67,10 @@ def compare_directories(engine: SqlEngine, paths_max: int) -> None:
 
 
 def create_members(engine: SqlEngine) -> None:
-    """Create `members(root, directory, relative, pages)`: the directories with pages below those of the frontier.
+    """Create `members(root, directory, relative, pages)`: the directories with pages below the frontier.
 
-    `relative` is the path from the root to the directory, which is empty for the root itself. Directories in a root's
-    own copies of itself are left out.
+    `relative` is the path from the root to the directory, which is empty for the root itself. Directories in the
+    inner copies of a root are left out.
     """
     engine.create(
         "members",
@@ -81,8 +81,8 @@ def create_members(engine: SqlEngine) -> None:
         JOIN directories AS root_directories ON root_directories.directory = roots.root
         JOIN ancestors ON ancestors.ancestor = roots.root
         JOIN directories AS members ON members.directory = ancestors.directory
-        LEFT JOIN own_copies ON own_copies.root = roots.root AND own_copies.directory = members.directory
-        WHERE own_copies.root IS NULL AND members.pages > 0
+        LEFT JOIN inner_copies ON inner_copies.root = roots.root AND inner_copies.directory = members.directory
+        WHERE inner_copies.root IS NULL AND members.pages > 0
         """,
     )
 
@@ -140,20 +140,22 @@ def _create_agreements(engine: SqlEngine) -> None:
 
 
 def _create_groups(engine: SqlEngine) -> None:
-    """Create `groups` with the pages and agreements of each group, and `children` with those of child directories."""
+    """Create `groups` with the pages and agreements of each group, and `children`."""
     engine.create(
         "subdirectories",
         """
-        SELECT pair, relative, max(a) AS a, max(b) AS b, max(common) AS common, max(compared) AS compared,
-               max(agreed) AS agreed, max(copies) AS copies
+        SELECT pair, relative, max(pages_a) AS pages_a, max(pages_b) AS pages_b, max(common) AS common,
+               max(compared) AS compared, max(agreed) AS agreed, max(copies) AS copies
         FROM (
-            SELECT pair, relative, pages AS a, 0 AS b, 0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
+            SELECT pair, relative, pages AS pages_a, 0 AS pages_b,
+                   0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
             FROM frontier JOIN members ON members.root = frontier.a
             UNION ALL
-            SELECT pair, relative, 0 AS a, pages AS b, 0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
+            SELECT pair, relative, 0 AS pages_a, pages AS pages_b,
+                   0 AS common, 0 AS compared, 0 AS agreed, 0 AS copies
             FROM frontier JOIN members ON members.root = frontier.b
             UNION ALL
-            SELECT pair, relative, 0 AS a, 0 AS b, common, compared, agreed, copies FROM agreements
+            SELECT pair, relative, 0 AS pages_a, 0 AS pages_b, common, compared, agreed, copies FROM agreements
         ) AS figures
         GROUP BY pair, relative
         """,
@@ -161,10 +163,10 @@ def _create_groups(engine: SqlEngine) -> None:
     engine.create(
         "groups",
         f"""
-        SELECT pair, sum(a) AS a, sum(b) AS b, sum(common) AS common, sum(compared) AS compared,
-               sum(agreed) AS agreed, sum(copies) AS copies
+        SELECT pair, sum(pages_a) AS pages_a, sum(pages_b) AS pages_b, sum(common) AS common,
+               sum(compared) AS compared, sum(agreed) AS agreed, sum(copies) AS copies
         FROM (
-            SELECT *, CASE WHEN relative <> '' AND greatest(a, b) <= 1
+            SELECT *, CASE WHEN relative <> '' AND greatest(pages_a, pages_b) <= 1
                            THEN {up_to_last_slash("substring(relative, 1, length(relative) - 1)")}
                            ELSE relative END AS group_name
             FROM subdirectories
@@ -185,7 +187,7 @@ def _create_verdicts(engine: SqlEngine) -> None:
     engine.create(
         "present_shares",
         """
-        SELECT pair, 1.0 * sum(common) / sum(a) AS a, 1.0 * sum(common) / sum(b) AS b
+        SELECT pair, 1.0 * sum(common) / sum(pages_a) AS share_a, 1.0 * sum(common) / sum(pages_b) AS share_b
         FROM groups WHERE common > 0 GROUP BY pair
         """,
     )
@@ -195,7 +197,8 @@ def _create_verdicts(engine: SqlEngine) -> None:
         SELECT g.*,
                CASE WHEN g.compared > 0 THEN CASE WHEN g.agreed >= {GOOD_MIN} * g.compared THEN 'good' ELSE 'bad' END
                     WHEN g.common > 0 THEN 'unknown'
-                    WHEN power(1 - s.a, g.a) >= {MISSING_MIN} AND power(1 - s.b, g.b) >= {MISSING_MIN} THEN 'unknown'
+                    WHEN power(1 - s.share_a, g.pages_a) >= {MISSING_PROBABILITY_MIN}
+                     AND power(1 - s.share_b, g.pages_b) >= {MISSING_PROBABILITY_MIN} THEN 'unknown'
                     ELSE 'bad' END AS verdict
         FROM groups AS g JOIN present_shares AS s ON s.pair = g.pair
         """,
@@ -206,20 +209,20 @@ def _create_verdicts(engine: SqlEngine) -> None:
         SELECT f.pair, f.a, f.b, v.pages_a, v.pages_b, v.common,
                CASE WHEN v.agreed >= {AGREEMENT_MIN} * v.weight AND v.weight > 0
                      AND v.good_a >= {COVERAGE_MIN} * v.known_a AND v.good_b >= {COVERAGE_MIN} * v.known_b
-                     AND v.agreed >= CASE WHEN v.copies >= {COPIES_MIN} * v.weight
-                                          THEN {COPIES_COMMON_MIN} * greatest(v.pages_a, v.pages_b) - {COPIES_MARGIN}
+                     AND v.agreed >= CASE WHEN v.copies >= {COPIES_SHARE_MIN} * v.weight
+                                          THEN {COPIES_COMMON_MIN} * greatest(v.pages_a, v.pages_b) - {MARGIN_PAGES}
                                           ELSE {COMMON_MIN} * greatest(v.pages_a, v.pages_b) END
-                     AND e.clusters >= {EVIDENCE_MIN}
+                     AND e.clusters >= {EVIDENCE_CLUSTERS_MIN}
                     THEN 1 ELSE 0 END AS replica
         FROM (
-            SELECT pair, sum(a) AS pages_a, sum(b) AS pages_b, sum(common) AS common,
+            SELECT pair, sum(pages_a) AS pages_a, sum(pages_b) AS pages_b, sum(common) AS common,
                    sum(CASE WHEN compared > 0 THEN 1.0 * common * agreed / compared ELSE 0 END) AS agreed,
                    sum(CASE WHEN compared > 0 THEN 1.0 * common * copies / compared ELSE 0 END) AS copies,
                    sum(CASE WHEN compared > 0 THEN common ELSE 0 END) AS weight,
-                   sum(CASE WHEN verdict = 'good' THEN a ELSE 0 END) AS good_a,
-                   sum(CASE WHEN verdict = 'good' THEN b ELSE 0 END) AS good_b,
-                   sum(CASE WHEN verdict <> 'unknown' THEN a ELSE 0 END) AS known_a,
-                   sum(CASE WHEN verdict <> 'unknown' THEN b ELSE 0 END) AS known_b
+                   sum(CASE WHEN verdict = 'good' THEN pages_a ELSE 0 END) AS good_a,
+                   sum(CASE WHEN verdict = 'good' THEN pages_b ELSE 0 END) AS good_b,
+                   sum(CASE WHEN verdict <> 'unknown' THEN pages_a ELSE 0 END) AS known_a,
+                   sum(CASE WHEN verdict <> 'unknown' THEN pages_b ELSE 0 END) AS known_b
             FROM judged_groups GROUP BY pair
         ) AS v
         JOIN frontier AS f ON f.pair = v.pair

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from streams.analyses.analysis_session import Analysis, Session
 from streams.analyses.replicas.find_replicas import find_replicas
 from streams.analyses.replicas.replica import Replica
-from streams.analyses.replicas.zhang import find_with_index_pages
+from streams.analyses.replicas.zhang import find_by_index_pages
 from streams.analyses.sql_engine import SqlEngine
 from streams.settings import AnalysisSettings
 
 METHODS: dict[str, Callable[[SqlEngine, AnalysisSettings, Counter[str]], list[Replica]]] = {
     "names": find_replicas,
-    "zhang": find_with_index_pages,
+    "zhang": find_by_index_pages,
 }
 
 

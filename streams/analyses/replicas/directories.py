@@ -1,4 +1,4 @@
-"""Create the tables of directories: one row per directory that contains pages, directly or below it.
+"""Create the tables of directories that contain pages, directly or in subdirectories.
 
 A directory is identified by its position among all directories, sorted by their reversed URL keys. Directories with
 the same trailing segments, such as the copies of `docs/api/`, are therefore neighbours.
@@ -13,16 +13,16 @@ TABLES = ("tree_pages", "directories", "ancestors", "host_pages")
 _INDEX_FILE = "^({})[.]({})$".format(
     "|".join(name.decode() for name in INDEX_NAMES), "|".join(extension.decode() for extension in INDEX_EXTENSIONS)
 )
-# Pages of a host with the same or similar text and different labels are not evidence if these limits are reached.
-_SAME_TEXT_MIN = 4  # labels
-_SAME_TEXT_PART = 10  # the labels are a tenth of the host's pages ...
-_SAME_DOCUMENT_MIN = 16  # ... or at least this many have the same document
+# A text that many pages of a host share is not evidence. The labels of these pages are counted (see `_same_text`).
+_LABELS_MIN = 4
+_PAGES_PER_LABEL_MAX = 10  # the labels are at least a tenth of the host's pages ...
+_DOCUMENT_LABELS_MIN = 16  # ... or at least this many labels belong to one document
 
 
 def create_directories(engine: SqlEngine, depth_max: int) -> int:
-    """Create the tables in `TABLES` from `pages`. Return the number of pages that are left out.
+    """Create the tables in `TABLES` from `pages`.
 
-    Pages in directories with more than `depth_max` segments are left out.
+    Pages in directories with more than `depth_max` segments are left out. Return the number of these pages.
 
     tree_pages(page, host, directory, name, document, cluster, evidence): the pages with text. `name` is the part of
     the URL after the directory, and empty for index files. `evidence` is 0 if many pages of the host have similar
@@ -41,7 +41,7 @@ def create_directories(engine: SqlEngine, depth_max: int) -> int:
 
 
 def _create_named_pages(engine: SqlEngine, depth_max: int) -> int:
-    """Split the URL keys of pages with text into directory and name. Return the number of pages that are left out."""
+    """Split the URL keys of pages with text into directory and name. Return the number of pages that are too deep."""
     engine.create(
         "split_pages",
         f"""
@@ -65,9 +65,9 @@ def _create_named_pages(engine: SqlEngine, depth_max: int) -> int:
     return deep_pages
 
 
-def up_to_last_slash(text: str) -> str:
-    """Return the SQL expression that removes the part of a text after its last `/`."""
-    return f"substring({text}, 1, length({text}) - instr(reverse({text}), '/') + 1)"
+def up_to_last_slash(expression: str) -> str:
+    """Return the SQL expression that removes everything after the last `/` from the value of a string expression."""
+    return f"substring({expression}, 1, length({expression}) - instr(reverse({expression}), '/') + 1)"
 
 
 def _create_directory_table(engine: SqlEngine) -> None:
@@ -138,7 +138,7 @@ def _create_tree_pages(engine: SqlEngine) -> None:
     engine.create(
         "same_text",
         f"""
-        {_same_text("document", f"OR labels >= {_SAME_DOCUMENT_MIN}")}
+        {_same_text("document", f"OR labels >= {_DOCUMENT_LABELS_MIN}")}
         UNION
         {_same_text("cluster", "")}
         """,
@@ -151,30 +151,32 @@ def _create_tree_pages(engine: SqlEngine) -> None:
         FROM named_pages AS p
         JOIN directories AS d ON d.prefix = p.prefix
         LEFT JOIN same_text AS same_document
-               ON same_document.host = p.host AND same_document.text = p.document AND same_document.kind = 'document'
+               ON same_document.kind = 'document'
+              AND same_document.host = p.host AND same_document.text_id = p.document
         LEFT JOIN same_text AS same_cluster
-               ON same_cluster.host = p.host AND same_cluster.text = p.cluster AND same_cluster.kind = 'cluster'
+               ON same_cluster.host = p.host AND same_cluster.text_id = p.cluster AND same_cluster.kind = 'cluster'
         """,
     )
 
 
 def _same_text(kind: str, alternative: str) -> str:
-    """Select the documents or clusters that many differently named pages of a host share, such as soft 404s.
+    """Return the query for the documents or clusters that pages with many labels share on a host, such as soft 404s.
 
-    The label of an index file is the name of its directory. Copies of a page have the same label and count once.
+    The label of a page is its name; the label of an index file is the name of its directory. Copies of a page have
+    the same label, which is counted once. `alternative` is a condition that replaces the one on the host's pages.
     """
     return f"""
-        SELECT labelled.host, labelled.text, '{kind}' AS kind
+        SELECT labelled.host, labelled.text_id, '{kind}' AS kind
         FROM (
-            SELECT p.host, p.{kind} AS text,
+            SELECT p.host, p.{kind} AS text_id,
                    count(DISTINCT CASE WHEN p.name = '' THEN d.name ELSE p.name END) AS labels
             FROM named_pages AS p
             JOIN directories AS d ON d.prefix = p.prefix
             JOIN (
-                SELECT host, {kind} FROM named_pages GROUP BY host, {kind} HAVING count(*) >= {_SAME_TEXT_MIN}
+                SELECT host, {kind} FROM named_pages GROUP BY host, {kind} HAVING count(*) >= {_LABELS_MIN}
             ) AS repeated ON repeated.host = p.host AND repeated.{kind} = p.{kind}
             GROUP BY p.host, p.{kind}
         ) AS labelled
         JOIN host_pages ON host_pages.host = labelled.host
-        WHERE labels >= {_SAME_TEXT_MIN} AND (labels * {_SAME_TEXT_PART} >= host_pages.pages {alternative})
+        WHERE labels >= {_LABELS_MIN} AND (labels * {_PAGES_PER_LABEL_MAX} >= host_pages.pages {alternative})
     """

@@ -1,7 +1,8 @@
-"""Find replicated directories top-down, from pairs of directories that pages with the same name propose.
+"""Find replicated directories top-down, starting from the pairs that `directory_pairs` proposes.
 
 A proposed pair is reported if the two directories are replicas. If they are not, their child directories with the
-same name are compared next. A pair below a reported pair is not reported.
+same name are compared next. A pair below a reported pair is not reported. A copy of a directory that lies inside the
+directory is called an inner copy.
 """
 
 from __future__ import annotations
@@ -24,54 +25,55 @@ def find_replicas(engine: SqlEngine, settings: AnalysisSettings, counters: Count
     """
     counters["replica_depth_max"] += create_directories(engine, settings.replica_depth_max)
     counters["replica_neighbours_max"] += create_candidates(engine, settings.replica_neighbours_max)
-    pairs = _compare_own_copies(engine, settings.replica_paths_max)
+    pairs = _compare_inner_copies(engine, settings.replica_paths_max)
     pairs += _compare_top_down(engine, settings.replica_paths_max)
     insecure_hosts = http_only_hosts(engine)
-    engine.drop("candidates", "own_copies", *TABLES)
+    engine.drop("candidates", "inner_copies", *TABLES)
     return replicas_of(pairs, insecure_hosts)
 
 
-def _compare_own_copies(engine: SqlEngine, paths_max: int) -> list[Pair]:
+def _compare_inner_copies(engine: SqlEngine, paths_max: int) -> list[Pair]:
     """Compare directories with the directories that contain them, and create `frontier` from the remaining pairs.
 
-    A directory's copies of itself are left out of its pages, here and in later comparisons. While these pairs are
-    compared, all proposed copies are left out: `docs/` with `docs/1.0/` and `docs/2.0/` is compared without either.
+    The pages of inner copies are left out of the pages of the directory, here and in later comparisons. While inner
+    copies are compared, all candidates are left out: `docs/` is compared with `docs/1.0/` as if it contained neither
+    `docs/1.0/` nor `docs/2.0/`.
     """
     engine.create(
-        "own_candidates",
+        "inner_candidates",
         """
         SELECT c.a, c.b FROM candidates AS c
         JOIN ancestors ON ancestors.directory = c.b AND ancestors.ancestor = c.a
         """,
     )
-    _create_frontier(engine, "SELECT a, b FROM own_candidates")
-    _create_own_copies(engine, "SELECT a, b FROM own_candidates")
+    _create_frontier(engine, "SELECT a, b FROM inner_candidates")
+    _create_inner_copies(engine, "SELECT a, b FROM inner_candidates")
     compare_directories(engine, paths_max)
-    pairs = _replicas(engine)
+    pairs = _read_replicas(engine)
     engine.create("next_pairs", _CHILD_PAIRS)
-    _create_own_copies(engine, "SELECT a, b FROM verdicts WHERE replica = 1")
+    _create_inner_copies(engine, "SELECT a, b FROM verdicts WHERE replica = 1")
     _create_frontier(
         engine,
         """
         SELECT c.a, c.b FROM candidates AS c
-        LEFT JOIN own_candidates AS own ON own.a = c.a AND own.b = c.b
+        LEFT JOIN inner_candidates AS own ON own.a = c.a AND own.b = c.b
         WHERE own.a IS NULL
         UNION
         SELECT a, b FROM next_pairs
         """,
     )
-    engine.drop("own_candidates", "verdicts", "children", "next_pairs")
+    engine.drop("inner_candidates", "verdicts", "children", "next_pairs")
     return pairs
 
 
-def _create_own_copies(engine: SqlEngine, copies: str) -> None:
-    """Create `own_copies(root, directory)`: the directories that are left out of the pages of a root.
+def _create_inner_copies(engine: SqlEngine, copies: str) -> None:
+    """Create `inner_copies(root, directory)`: the directories that are left out of the pages of a root.
 
     `copies` selects pairs (a, b) in which a contains its copy b. The directories in b are left out of a and of all
     directories above a.
     """
     engine.create(
-        "own_copies",
+        "inner_copies",
         f"""
         SELECT DISTINCT above.ancestor AS root, below.directory
         FROM ({copies}) AS copies
@@ -86,7 +88,7 @@ def _compare_top_down(engine: SqlEngine, paths_max: int) -> list[Pair]:
     pairs: list[Pair] = []
     while engine.rows("SELECT count(*) FROM frontier")[0][0]:
         compare_directories(engine, paths_max)
-        pairs += _replicas(engine)
+        pairs += _read_replicas(engine)
         engine.create("next_pairs", _CHILD_PAIRS)
         _create_frontier(engine, "SELECT a, b FROM next_pairs")
         engine.drop("verdicts", "children", "next_pairs")
@@ -95,10 +97,12 @@ def _compare_top_down(engine: SqlEngine, paths_max: int) -> list[Pair]:
 
 
 def _create_frontier(engine: SqlEngine, query: str) -> None:
+    """Create `frontier(pair, a, b)`: the pairs to compare next, with numbers."""
     engine.create("frontier", f"SELECT row_number() OVER (ORDER BY a, b) AS pair, a, b FROM ({query}) AS pairs")
 
 
-# A directory is not compared with its own child: such pairs are proposed only by pages.
+# The children of a pair that are compared next. Two directories of which one contains the other are compared only if
+# pages propose them.
 _CHILD_PAIRS = f"""
     SELECT directories_a.directory AS a, directories_b.directory AS b
     FROM verdicts
@@ -114,7 +118,7 @@ _CHILD_PAIRS = f"""
 """
 
 
-def _replicas(engine: SqlEngine) -> list[Pair]:
+def _read_replicas(engine: SqlEngine) -> list[Pair]:
     return engine.rows(
         """
         SELECT a.prefix, b.prefix, pages_a, pages_b, common, 1.0 * common / pages_a, 1.0 * common / pages_b

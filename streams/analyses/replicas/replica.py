@@ -10,8 +10,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     a: str  # URL prefix
     b: str  # URL prefix
-    pages: tuple[int, int]  # pages below each directory, without those below its own copies of itself
+    pages: tuple[int, int]  # pages below each directory, without copies of the directory that are inside it
     common: int  # relative paths with a page below both directories
-    containment: tuple[
-        float, float
-    ]  # share of a's pages with a page of the same relative path in b; share of b's in a
+    # The share of a's pages for which b has a page at the same relative path, and the share of b's pages.
+    containment: tuple[float, float]

@@ -20,19 +20,22 @@ def replicas_of(pairs: Iterable[Pair], insecure_hosts: set[int]) -> list[Replica
     """Return the pairs that are not below another pair, sorted. URLs of `insecure_hosts` start with http."""
     pairs = list(pairs)
     prefixes = {pair[:2] for pair in pairs} | {pair[1::-1] for pair in pairs}
-    own_copies: defaultdict[str, set[str]] = defaultdict(set)
+    inner_copies: defaultdict[str, set[str]] = defaultdict(set)
     for a, b in prefixes:
         if b.startswith(a):
-            own_copies[a].add(b)
+            inner_copies[a].add(b)
 
-    def is_part(prefix: str, directory: str) -> bool:
-        """Return whether a directory contains a prefix outside of its own copies of itself."""
-        return own_copies[directory].isdisjoint(_with_ancestors(prefix)) if directory in own_copies else True
+    def is_outside_inner_copies(prefix: str, directory: str) -> bool:
+        """Return whether a prefix below a directory is not in one of the directory's inner copies."""
+        return inner_copies[directory].isdisjoint(_with_ancestors(prefix)) if directory in inner_copies else True
 
     def is_below_another(a: str, b: str) -> bool:
-        above = product(_with_ancestors(a), _with_ancestors(b))
         return any(
-            other != (a, b) and other in prefixes and is_part(a, other[0]) and is_part(b, other[1]) for other in above
+            (outer_a, outer_b) != (a, b)
+            and (outer_a, outer_b) in prefixes
+            and is_outside_inner_copies(a, outer_a)
+            and is_outside_inner_copies(b, outer_b)
+            for outer_a, outer_b in product(_with_ancestors(a), _with_ancestors(b))
         )
 
     return sorted(_replica(pair, insecure_hosts) for pair in pairs if not is_below_another(*pair[:2]))

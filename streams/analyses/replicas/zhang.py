@@ -3,11 +3,11 @@
 1. Directories with similar index pages form pairs.
 2. The clusters of the pages below a directory are sampled: a sample contains the clusters whose hash is divisible by
    delta, so that the samples of both directories select the same clusters. Delta grows with the smaller directory.
-3. The containment matrix contains, for each pair, the share of a's sample in b's and the reverse.
-4. If both containments reach CONTAINMENT_MIN, the directories are replicas. From the top down, pairs of directories
-   below replicas are skipped.
+3. For each pair (a, b), the share of a's sample that is in b's sample is computed, and the reverse.
+4. If both containments reach CONTAINMENT_MIN, the directories are replicas. Pairs of directories below replicas
+   are not reported.
 
-Directories without an index page are not found, nor those of which a fifth of the pages is missing.
+The method finds neither directories without an index page nor copies that lack a fifth of the pages.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from streams.analyses.sql_engine import SqlEngine
 from streams.settings import AnalysisSettings
 
 CONTAINMENT_MIN = 0.8
-_SAMPLE_MIN = 32  # delta is the largest power of two that leaves about this many clusters
-_CLUSTERS_MIN = 3  # below both directories, so that pages on their own are not reported
+_SAMPLE_CLUSTERS_MIN = 32  # delta is the largest power of two that leaves about this many clusters
+_CLUSTERS_MIN = 3  # below each of the directories, so that single pages are not reported
 
 
-def find_with_index_pages(engine: SqlEngine, settings: AnalysisSettings, counters: Counter[str]) -> list[Replica]:
+def find_by_index_pages(engine: SqlEngine, settings: AnalysisSettings, counters: Counter[str]) -> list[Replica]:
     """Return the replicated directories among the current pages, sorted. The table `pages` must exist.
 
     The containments of the results are estimates from the samples. `counters` receives how often each limit was
@@ -35,7 +35,7 @@ def find_with_index_pages(engine: SqlEngine, settings: AnalysisSettings, counter
     """
     counters["replica_depth_max"] += create_directories(engine, settings.replica_depth_max)
     counters["replica_neighbours_max"] += create_directory_pairs(engine, settings.replica_neighbours_max, "name = ''")
-    engine.create("own_copies", "SELECT directory AS root, directory FROM directories WHERE 1 = 0")
+    engine.create("inner_copies", "SELECT directory AS root, directory FROM directories WHERE 1 = 0")
     engine.create(
         "frontier",
         """
@@ -47,12 +47,12 @@ def find_with_index_pages(engine: SqlEngine, settings: AnalysisSettings, counter
     _create_containments(engine)
     pairs = _replicated_pairs(engine)
     insecure_hosts = http_only_hosts(engine)
-    engine.drop("directory_pairs", "own_copies", "members", "containments", "frontier", *TABLES)
+    engine.drop("directory_pairs", "inner_copies", "members", "containments", "frontier", *TABLES)
     return replicas_of(pairs, insecure_hosts)
 
 
 def _create_containments(engine: SqlEngine) -> None:
-    """Create `containments(pair, a, b)`: the share of a's sampled clusters below b, and the reverse."""
+    """Create `containments(pair, a, b)`: the share of a's sampled clusters that are below b, and the reverse."""
     engine.create(
         "tree_clusters",
         """
@@ -65,7 +65,7 @@ def _create_containments(engine: SqlEngine) -> None:
         "deltas",
         f"""
         SELECT pair, frontier.a, frontier.b, CAST(power(2, floor(log2(
-                   greatest(1.0, 1.0 * least(a.clusters, b.clusters) / {_SAMPLE_MIN})
+                   greatest(1.0, 1.0 * least(a.clusters, b.clusters) / {_SAMPLE_CLUSTERS_MIN})
                ))) AS BIGINT) AS delta
         FROM frontier
         JOIN cluster_counts AS a ON a.root = frontier.a

@@ -112,7 +112,7 @@ class Collection:
 
     def export_local(self, request: ExportRequest) -> list[Part]:
         """Write partitions of this worker to a data set."""
-        # These modules take a hundred MiB, which a worker without exports saves.
+        # Imported only here, because these modules need a hundred MiB of memory.
         from streams.kafka.collection.partition_exports import write_partitions
 
         return write_partitions(request, self.runner.settings, self.local_stores)

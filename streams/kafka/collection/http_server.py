@@ -221,23 +221,23 @@ class Server:
         return _respond(None)
 
     async def _export(self, request: web.Request) -> web.Response:
-        step, collection = await self._read_export_step(request), self._ready_collection()
-        if step.partitions is not None:
+        export_request, collection = await self._read_export_request(request), self._ready_collection()
+        if export_request.partitions is not None:
             raise ValueError("an export of partitions was not sent to /partition-export")
         # Not in the pool: its threads must be free for requests from other workers that do not wait for anything.
-        parts = await asyncio.to_thread(collection.export, step)
+        parts = await asyncio.to_thread(collection.export, export_request)
         return web.Response(body=_encode(parts), content_type=MSGPACK)
 
     async def _partition_export(self, request: web.Request) -> web.Response:
-        step, collection = await self._read_export_step(request), self._ready_collection()
-        parts = await self._change_pool.run(lambda: collection.export_local(step))
+        export_request, collection = await self._read_export_request(request), self._ready_collection()
+        parts = await self._change_pool.run(lambda: collection.export_local(export_request))
         return web.Response(body=_encode(parts), content_type=MSGPACK)
 
-    async def _read_export_step(self, request: web.Request) -> ExportRequest:
+    async def _read_export_request(self, request: web.Request) -> ExportRequest:
         from streams.kafka.rows.export_request import ExportRequest
 
-        step: ExportRequest = msgspec.msgpack.decode(await self._read_body(request), type=ExportRequest)
-        return step
+        export_request: ExportRequest = msgspec.msgpack.decode(await self._read_body(request), type=ExportRequest)
+        return export_request
 
     async def _sweeps(self, request: web.Request) -> web.Response:
         event = msgspec.json.decode(await self._read_body(request, EVENT_BYTES_MAX), type=Event)

@@ -1,8 +1,8 @@
 """After each commit, publish the results of the analyses that `analyses.at_commit` lists.
 
-All workers export to a folder below `kafka.export_folder`, and the owner of partition 0 computes the analyses from
-these files, then deletes them, because `forget` does not know them. If a worker stops, or partitions move, the export
-is repeated. An analysis whose results exceed `analyses.results_mib_max` is not published.
+All workers export to a folder inside `kafka.export_folder`. The owner of partition 0 computes the analyses from these
+files, and then deletes the files, because `forget` would not remove pages from them. If a worker stops, or partitions
+move, the export is repeated. An analysis whose results exceed `analyses.results_mib_max` is not published.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def find_results(collection: Collection, sweep: Sweep) -> Iterator[AnalysisResul
 
     Raise InputError if `kafka.export_folder` is not set, and StateError if a worker cannot export now.
     """
-    # The modules of exports and analyses take a hundred MiB, which a worker without analyses saves.
+    # Imported only here, because the modules of exports and analyses need a hundred MiB of memory.
     from streams.kafka.rows.export_client import export_collection
 
     settings = collection.runner.settings
@@ -133,5 +133,5 @@ def _key(result: AnalysisResult) -> bytes:
 
 
 def _partition(result: AnalysisResult, partition_count: int) -> int:
-    """Return the partition of a result: one per analysis, in which its results keep their order."""
+    """Return the partition of a result. The results of an analysis share one, in which they keep their order."""
     return partition_of(result.analysis.encode(), partition_count)

@@ -30,7 +30,7 @@ class Exporter(Protocol):
         """Return the rows of the collection."""
 
     def export(self, request: ExportRequest) -> list[Part]:
-        """Let the workers perform a step of an export, and return the parts that they wrote."""
+        """Have the workers perform a step of an export, and return the parts that they wrote."""
 
 
 def export_collection(
@@ -48,10 +48,10 @@ def export_collection(
     """
     folder = folder.resolve()
     view = View(client.store())
-    sweeps_found = view.sweeps()
+    stored_sweeps = view.sweeps()
     with data_set.prepare_export(folder) as (workspace, manifest):
         old = previous_manifest(manifest, view.scheme.id)
-        sweeps = select_sweeps(sweeps_found, sweep_names, old)
+        sweeps = select_sweeps(stored_sweeps, sweep_names, old)
         written: list[Part] = []
         for step in STEPS:
             on_step(step)

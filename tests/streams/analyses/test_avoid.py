@@ -18,7 +18,7 @@ A, B, C = "https://a.example/", "https://b.example/docs/", "http://c.example:808
 def avoid_list(folder: Path, pages: Iterable[Page], *, pure: float = 0.8, sample: float = 0.0) -> list[Entry]:
     with open_data_set(write_data_set(folder, list(pages))) as engine:
         compute(engine, clusters_min=10, urls_max=3)
-        return compute_avoid(engine, pure=pure, sample=sample)
+        return compute_avoid(engine, copied_share_min=pure, sample_share=sample)
 
 
 def decisions(entries: Iterable[Entry]) -> list[tuple[str, bool, int, int]]:
@@ -108,7 +108,7 @@ def test_a_later_sweep_shows_which_entries_no_longer_hold(tmp_path):
             text = prose("rewritten", old.url) if old.url.startswith(B) else old.text
             second.append(page(old.url, text, sweep=2, links=old.links))
     with open_data_set(write_data_set(tmp_path / "2", [*first, *second]), sweep=2) as engine:
-        checked = check_avoid(engine, entries, pure=0.8)
+        checked = check_avoid(engine, entries, copied_share_min=0.8)
     assert [(entry.prefix, entry.pages, entry.copies, entry.holds) for entry in checked] == [
         (C, 6, 6, True),
         (B, 6, 0, False),
@@ -122,4 +122,4 @@ def test_an_entry_fails_if_the_copy_that_was_kept_has_vanished(tmp_path):
     second = [page(old.url, old.text, sweep=2) for old in first if old.url.startswith(B)]
     gone = [page(old.url, sweep=2, status=404) for old in first if old.url.startswith(A)]
     with open_data_set(write_data_set(tmp_path / "2", [*first, *second, *gone]), sweep=2) as engine:
-        assert [entry.holds for entry in check_avoid(engine, entries, pure=0.8)] == [False]
+        assert [entry.holds for entry in check_avoid(engine, entries, copied_share_min=0.8)] == [False]

@@ -127,8 +127,8 @@ def test_collections_and_the_avoid_list(engines, rule):
     for engine in engines:
         create_pages(engine, 1)
         result = compute_collections(engine, rule=rule, clusters_min=5, urls_max=3)
-        entries = compute_avoid(engine, pure=0.8, sample=0.1)
-        results.append((result, entries, check_avoid(engine, entries, pure=0.8)))
+        entries = compute_avoid(engine, copied_share_min=0.8, sample_share=0.1)
+        results.append((result, entries, check_avoid(engine, entries, copied_share_min=0.8)))
     assert results[0] == results[1]
     result, entries, checked = results[0]
     assert len(result.collections) == 6
