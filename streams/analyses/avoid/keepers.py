@@ -38,8 +38,8 @@ def read_roots(engine: SqlEngine) -> dict[int, Root]:
 def choose_keepers(engine: SqlEngine, roots: dict[int, Root]) -> dict[int, int]:
     """Return, for each collection that can be skipped, the collection that is kept instead.
 
-    The representative of a class is kept. As long as the kept collections cover too small a part of other
-    collections, the largest of the latter is kept too.
+    The representative of a class is kept. While these collections cover too small a part of other collections, the
+    largest of the other collections is kept too.
     """
     engine.create("skippable_clusters", "SELECT DISTINCT collection, cluster FROM collection_members")
     keepers = {root.collection for root in roots.values() if root.representative}

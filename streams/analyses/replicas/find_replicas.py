@@ -101,8 +101,8 @@ def _create_frontier(engine: SqlEngine, query: str) -> None:
     engine.create("frontier", f"SELECT row_number() OVER (ORDER BY a, b) AS pair, a, b FROM ({query}) AS pairs")
 
 
-# The children of a pair that are compared next. Two directories of which one contains the other are compared only if
-# pages propose them.
+# The children of a pair that are compared next. If one contains the other, they are compared only if pages propose
+# it.
 _CHILD_PAIRS = f"""
     SELECT directories_a.directory AS a, directories_b.directory AS b
     FROM verdicts
