@@ -20,7 +20,7 @@ PYTEST = $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal </dev/null
 # If flock exists, a second make in the same checkout waits until the first one has installed everything.
 LOCK := mkdir -p var && $(if $(shell command -v flock),flock var/.make.lock)
 
-.PHONY: help run test test-data test-spark test-setup lint bench bench-kafka bench-scale soak soak-kafka fuzz broker picture clean
+.PHONY: help run test test-data test-spark test-setup lint bench bench-kafka bench-scale soak soak-kafka fuzz broker picture clean compiled
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -59,7 +59,7 @@ run: $(STAMPS)/run
 
 ## make test         lint, types and all tests except the long ones; starts a real Kafka broker
 test: test-setup
-	@$(LOCK) $(MAKE) lint
+	@$(LOCK) $(MAKE) -j 2 lint compiled
 	@$(PYTEST) -m "not long"
 
 ## make test-data    only the tests on real crawls; needs LOSTFOUND_SHARED or ../shared
@@ -71,6 +71,12 @@ lint: $(STAMPS)/test
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format -q --check .
 	@$(BIN)/mypy
+
+# Numba's cache, which each test process would otherwise fill with the same functions in half a minute.
+compiled: $(STAMPS)/test
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; export LOSTFOUND_DATA_DIR="$$folder"; \
+	unset LOSTFOUND_CONFIG; $(BIN)/lostfound demo --sample >/dev/null; \
+	$(BIN)/lostfound --data-dir "$$folder/demo/sample" export "$$folder/export" >/dev/null
 
 ## make bench        comparison with datasketch, rensa and gaoya: minutes
 bench: $(STAMPS)/bench

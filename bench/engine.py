@@ -58,10 +58,10 @@ def ingest_file(store: Store, settings: Settings, path: Path, sweep: str) -> Sum
     return ingest(store, settings, [str(path)], sweep, now=FETCHED)
 
 
-def warm_up(folder: Path, settings: Settings, *, html: bool = False) -> None:
+def warm_up(folder: Path, settings: Settings, documents: int = 300, *, html: bool = False) -> None:
     """Tune the allocator as the command does, then load and compile everything once, with a separate state."""
     tune_malloc()
-    pages = write_pages(folder / "warm.jsonl", 300, start=900_000_000, near_share=0.5, html=html)
+    pages = write_pages(folder / "warm.jsonl", min(documents, 300), start=900_000_000, near_share=0.5, html=html)
     with Store(folder / "warm", settings.store) as store:
         ingest_file(store, settings, pages, "warm")
         ingest_file(store, settings, pages, "warm again")
@@ -117,7 +117,7 @@ def html_pages(documents: int, shape: dict[str, Any], policy: dict[str, Any] | N
 
     settings = one_process_settings(policy)
     with temporary_folder() as folder:
-        warm_up(folder, settings, html=True)
+        warm_up(folder, settings, documents, html=True)
         path = write_pages(folder / "pages.jsonl", documents, html=True, **shape)
         watch, parser, reader = Stopwatch(), Stopwatch(), Stopwatch()
         store = Store(folder / "state", settings.store)

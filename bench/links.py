@@ -27,7 +27,7 @@ def ingest_with_links(keep_links: str, documents: int, paths: list[str]) -> dict
     """Ingest pages with the setting `policy.keep_links`, and return CPU time, links and bytes."""
     settings = one_process_settings({"keep_links": keep_links})
     with temporary_folder() as folder:
-        warm_up(folder, settings, html=True)
+        warm_up(folder, settings, documents, html=True)
         files = [Path(path) for path in paths] or [write_pages(folder / "pages.jsonl", documents, html=True)]
         watch, pages = Stopwatch(), 0
         for number, path in enumerate(files):  # each sweep opens the state, as the command does
