@@ -107,7 +107,7 @@ def main() -> None:
         traceback.print_exc()
         print_error("this is a bug in lostfound", "please report it together with the traceback above")
         code = Exit.BUG
-    if "duckdb" not in sys.modules:  # at exit, it reports its own objects as leaked unless they are collected
+    if "duckdb" not in sys.modules:  # DuckDB reports its objects as leaked unless they are collected at exit
         gc.freeze()  # otherwise the interpreter searches all objects for cycles before it exits
     sys.exit(code)
 
@@ -137,7 +137,7 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _repeat_ignored_signal(unraisable: sys.UnraisableHookArgs) -> None:
-    """Send a signal again that arrived in a destructor, because Python ignores exceptions there."""
+    """Repeat a signal that arrived in a destructor, because Python ignores exceptions in destructors."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return

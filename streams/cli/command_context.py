@@ -181,7 +181,7 @@ class Context:
         return self._worker_client(self.settings()).post("/sweeps", body, response_type)
 
     def worker_client(self) -> WorkerClient:
-        """Return the client of the worker that `--server` names."""
+        """Return the client of the worker at the URL of `--server`."""
         return self._worker_client(self.settings())
 
     def _worker_client(self, settings: Settings) -> WorkerClient:

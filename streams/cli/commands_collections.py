@@ -68,7 +68,7 @@ def collections(
 
 
 def _print_links(session: Session) -> None:
-    """Print how many links lead to crawled pages: collections are incomplete if few do."""
+    """Print how many links lead to crawled pages. If few links do, collections are incomplete."""
     total, resolved = session.counters["links"], session.counters["links_resolved"]
     if total:
         message = f"{resolved:,} of {total:,} links within hosts ({resolved / total:.0%}) lead to crawled pages"
@@ -152,7 +152,7 @@ def _print_summary(entries: Sequence[Entry]) -> None:
 
 
 def _check(session: Session, sweep_name: str) -> list[CheckedEntry]:
-    """Check the list of a sweep, or without a name of the previous sweep, against the session's sweep."""
+    """Check the list of a sweep against the session's sweep. Without a name, check the list of the previous sweep."""
     from streams.analyses.avoid.check_avoid import check_avoid
     from streams.analyses.avoid.compute_avoid import ANALYSIS
 

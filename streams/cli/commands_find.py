@@ -183,7 +183,7 @@ def _missing_answers(finder: Finder, view: View, settings: Settings, selection: 
 
 
 def _key_prefix(host: str | None, prefix: str | None) -> bytes:
-    """Return the prefix that the keys of the URLs of a host, or of the URLs under a prefix, have in common."""
+    """Return the common prefix of the keys of all URLs on a host, or of all URLs that begin with a prefix."""
     from streams.urls import host_prefix, url_key
 
     if host is None:

@@ -21,7 +21,7 @@ def read_options(
     exclude: Sequence[str],
     page_time: str | None,
 ) -> ReadOptions:
-    """Return the options for reading. Raise InputError if an option is invalid, or options contradict each other."""
+    """Return the options for reading. Raise InputError if an option is invalid or contradicts another one."""
     from streams import timestamps
     from streams.readers import html_folder
     from streams.readers.read_options import ReadOptions
