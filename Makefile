@@ -92,8 +92,8 @@ bench-scale: $(STAMPS)/bench
 
 ## make test-spark   the analyses on Spark, compared with DuckDB; needs Java 17
 test-spark: $(STAMPS)/test
-	@$(BIN)/python -m pip install -q --group spark
-	@$(BIN)/python -m pytest -q tests/streams/analyses/test_spark.py
+	@$(BIN)/python -m pip install -q -e '.[spark]'
+	@$(BIN)/python -m pytest -q tests/streams/analyses/test_spark.py tests/docs/test_spark_example.py
 
 ## make soak         200 kills during ingest, forget and cancel, 1,000 simulated interleavings, and the analyses of 200 more
 soak: test-setup

@@ -128,7 +128,7 @@ def _open_spark(data_folder: Path, temporary_folder: Path | None) -> Spark:
     try:
         from streams.analyses.spark_engine import Spark, start_session
     except ModuleNotFoundError as error:
-        hint = "install pyspark[sql] and pandas, or set analyses.sql_engine to duckdb"
+        hint = "run `pip install 'lostfound[spark]'`, or set analyses.sql_engine to duckdb"
         raise InputError(f"the Spark engine cannot be loaded: {error.name} is not installed", hint) from error
     return Spark(data_folder, start_session(), temporary_folder)
 

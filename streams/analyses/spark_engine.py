@@ -6,7 +6,9 @@ access to the data set and to the folder of the tables. pyspark is an optional d
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -25,7 +27,11 @@ _GLOB_CHARACTERS = str.maketrans({character: f"\\{character}" for character in "
 
 
 def start_session() -> SparkSession:
-    """Return the session that the configuration of Spark describes."""
+    """Return the session that the configuration of Spark describes.
+
+    Workers run the Python of this process unless PYSPARK_PYTHON names a different one: it must have this package.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return SparkSession.builder.appName("lostfound").getOrCreate()
 
 
