@@ -71,7 +71,7 @@ def published_mirrors(collection: Any, sweep: str) -> list[dict[str, Any]]:
         mirrors.update((message["number"], message["result"]) for message in messages)
         return bool(messages) and len(mirrors) == messages[0]["results"]
 
-    wait_for(are_complete)
+    wait_for(are_complete, 240)  # the workers may have to compile the functions of the export
     return [mirrors[number] for number in range(len(mirrors))]
 
 

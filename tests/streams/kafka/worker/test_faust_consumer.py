@@ -255,6 +255,7 @@ def test_offsets_without_messages_are_committed_once_all_messages_before_them_ar
             await until(lambda: len(queue) == 2 and consumer._positions.get(PAGES) == 9)
             first, second = queue
             assert committable(consumer) == {}, "both messages wait for an agent"
+            assert not consumer.unacked, "Faust waits for these messages when it stops"
             start_processing(consumer, first)
             assert committable(consumer) == {}
             assert consumer.ack(first)
