@@ -120,7 +120,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """A verified pair: `containment` is the share of a's shingles in b, and `contained` the share of b's in a."""
+    """A verified pair.
+
+    `containment` is the share of a's shingles in b, and `contained` the share of b's shingles in a.
+    """
 
     a: bytes
     b: bytes

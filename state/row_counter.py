@@ -12,7 +12,7 @@ Reader = TypeVar("Reader", bound=RowReader)
 
 
 class RowCounter(Generic[Reader]):
-    """Counts the rows that `rows`, a store with the same methods as the given store, reads in scans."""
+    """Counts the rows that scans read. `rows` is the given store with counted scans."""
 
     def __init__(self, store: Reader) -> None:
         self.count = 0

@@ -53,7 +53,7 @@ class RowReader(Protocol):
 
 
 class LocalReader(RowReader, Protocol):
-    """Reads rows on this machine, also in descending order, as operators require."""
+    """Reads rows on this machine, including in descending order, which operators require."""
 
     def read_rows(
         self, family: Family, prefixes: Sequence[bytes], limit: int | None, start: bytes | None, bytes_max: int

@@ -1,4 +1,4 @@
-"""Check an avoid-list with a later sweep: do the pages below its prefixes that were still crawled have copies?"""
+"""Check an avoid-list with a later sweep: do the pages that were crawled below its prefixes have copies?"""
 
 from __future__ import annotations
 

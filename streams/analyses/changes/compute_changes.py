@@ -178,7 +178,7 @@ def _create_figures(engine: SqlEngine) -> None:
 
 
 def analysis(method: str = "hosts") -> Analysis[Change]:
-    """Return the analysis whose results are stored: the changes of all hosts."""
+    """Return the analysis of the changes of all hosts."""
     return Analysis(
         "changes", method, Change, lambda session: compute_host_changes(session.engine, session.sweep_names())
     )

@@ -1,9 +1,8 @@
 """The two rules of Cho, Shivakumar and Garcia-Molina (2000): trivial clusters grow to similar clusters along links.
 
-A trivial cluster consists of single pages that are similar. For trivial clusters Ri and Rj, s is the number of
-pages of Ri that link to Rj, and d is the number of pages of Rj to which they link. Two clusters are merged if
-|Ri| = s = d = |Rj|; by the extended rule, which allows partial copies, they are merged
-if |Ri| >= s = d = |Rj|.
+A trivial cluster consists of single pages that are similar. For trivial clusters Ri and Rj, s is the number of pages
+of Ri that link to Rj, and d is the number of pages of Rj to which they link. Two clusters are merged if |Ri| = s = d
+= |Rj|. The extended rule, which allows partial copies, merges them if |Ri| >= s = d = |Rj|.
 """
 
 from __future__ import annotations

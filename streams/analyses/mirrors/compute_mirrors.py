@@ -22,7 +22,7 @@ _TABLES = (
 
 
 def analysis(method: str) -> Analysis[Mirror]:
-    """Return the analysis whose results are stored: that of all pairs, by one of `METHODS`."""
+    """Return the analysis of all pairs of hosts with one of `METHODS`."""
     return Analysis(
         "mirrors",
         method,
@@ -55,7 +55,7 @@ def compute(
 def propose(engine: SqlEngine, settings: AnalysisSettings, method: str = "samples") -> int:
     """Run stage I: create `mirror_pairs` (a, b), and the tables of `create_host_pages`.
 
-    Return the number of features that were chained because too many hosts share them.
+    Return the number of features whose hosts were chained, because too many hosts share them.
     """
     samples.create_host_pages(engine)
     samples.create_samples(engine, "mirror_sample", settings.mirror_sample_pages)

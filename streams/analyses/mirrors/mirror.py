@@ -56,10 +56,8 @@ def sort_key(mirror: Mirror) -> tuple[int, tuple[str, str]]:
 def compare(before: Iterable[Mirror], now: Iterable[Mirror]) -> list[MirrorChange]:
     """Return the pairs whose level changed, sorted by hosts.
 
-    A pair has appeared if it is a mirror now, but was not before.
-
-    A mirror that is a mismatch now has diverged. A mirror that is untested now, or is not among the results, has
-    vanished.
+    A pair has appeared if it is a mirror now, but was not before. A mirror that is a mismatch now has diverged. A
+    mirror that is untested now, or is not among the results, has vanished.
     """
     old = {mirror.hosts: mirror.level for mirror in before if mirror.is_mirror}
     new = {mirror.hosts: mirror.level for mirror in now}

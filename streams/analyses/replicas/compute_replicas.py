@@ -29,7 +29,7 @@ def compute(
 
 
 def analysis(method: str) -> Analysis[Replica]:
-    """Return the analysis whose results are stored for a method."""
+    """Return the analysis that finds replicated directories with one of `METHODS`."""
 
     def compute_in(session: Session) -> list[Replica]:
         return compute(session.engine, session.settings, method, session.counters)

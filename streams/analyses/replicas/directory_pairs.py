@@ -20,8 +20,8 @@ def create_candidates(engine: SqlEngine, neighbours_max: int) -> int:
     If one directory of a pair contains the other, `a` is the outer one.
 
     The pages that share a name and a cluster form a group. Each page is paired only with the next `neighbours_max`
-    pages of its group, in the order of their directories. The copies of a tree with hundreds of copies therefore form
-    a chain, and the work grows with the number of copies, not with its square. Return the number of groups in which
+    pages of its group, in the order of their directories. If a tree has hundreds of copies, they therefore form a
+    chain, and the work grows with the number of copies, not with its square. Return the number of groups in which
     pages have more neighbours.
     """
     large_groups = create_directory_pairs(engine, neighbours_max)
@@ -46,7 +46,7 @@ def create_candidates(engine: SqlEngine, neighbours_max: int) -> int:
 
 
 def create_directory_pairs(engine: SqlEngine, neighbours_max: int, page_condition: str = "evidence = 1") -> int:
-    """Create `directory_pairs(a, b, cluster)`: directories a < b, each with a page of the cluster, of the same name.
+    """Create `directory_pairs(a, b, cluster)`: directories a < b with pages of the cluster that have the same name.
 
     `page_condition` selects the rows of `tree_pages` to pair; it begins with a column. Return the number of groups of
     more than `neighbours_max` + 1 pages.

@@ -75,7 +75,7 @@ def temporary_export(
 ) -> Iterator[Path]:
     """Export a collection to a new folder in `export_folder`, and delete this folder when the block ends.
 
-    It must not stay, because it contains URLs, and `forget` does not know it. Raise the errors of
+    The folder is not kept, because it contains URLs, which `forget` would not remove from it. Raise the errors of
     `export_collection`, and InputError if `export_folder` is empty.
     """
     if not export_folder:

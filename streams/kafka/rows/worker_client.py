@@ -112,7 +112,7 @@ class WorkerClient:
             self.post("/decisions", record, None)
 
     def export(self, request: ExportRequest) -> list[Part]:
-        """Let the workers write a part of a data set, and return the parts that it then contains."""
+        """Have the workers perform a step of an export, and return the parts that they wrote."""
         from streams.export.data_set import Part
 
         path = "/export" if request.partitions is None else "/partition-export"
