@@ -20,7 +20,7 @@ meta       name                                      -> scheme, format, cursors,
 decisions  url key ‖ 00                              -> time, kind, old URL, new URL
 analyses   sweep ‖ analysis ‖ method ‖ chunk         -> compressed results
 
-`state.codecs` defines the layouts, `state.prefix_index` a further column family of the store.
+`state.codecs` defines the layouts. `state.prefix_index` defines a further column family of the store.
 """
 
 from __future__ import annotations

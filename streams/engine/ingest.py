@@ -278,7 +278,7 @@ class _Run(msgspec.Struct):
 
     engine: Engine
     sweep: Sweep
-    now: int  # ms
+    now: int  # ms since the epoch
     cursor_name: str
     cursor: Cursor
     dead_letters: DeadLetters

@@ -62,7 +62,7 @@ class Piece(NamedTuple):
     checksums: NDArray[np.int64]
     decode: Callable[
         [NDArray[np.int64]], Iterable[pa.RecordBatch]
-    ]  # returns the columns of the rows at these positions
+    ]  # returns the columns of rows, given their indexes
 
 
 class PartitionExport:

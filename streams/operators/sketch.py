@@ -83,8 +83,8 @@ class SketchOperator:
                 continue
             kind = content_kind.detect(page, self.policy)
             if kind is ContentKind.NOT_A_PAGE:
-                capture = SketchedPage(capture=new_capture(page, task.sweep), origin=page.origin)
-                results.append([capture, NotAPage(page.mime, page.origin)])
+                sketched_page = SketchedPage(capture=new_capture(page, task.sweep), origin=page.origin)
+                results.append([sketched_page, NotAPage(page.mime, page.origin)])
                 continue
             links = None
             if kind is not None and page.body is None and page.text is None:

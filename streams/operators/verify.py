@@ -19,7 +19,7 @@ from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, to_b
 
 
 class NearPairs(msgspec.Struct, frozen=True, kw_only=True):
-    """The pairs at or above the threshold. Row `rows[i]` of `figures` holds the comparison of pair i."""
+    """The pairs at or above the threshold. Row `rows[i]` of `figures` contains the comparison of pair i."""
 
     ids: list[bytes]  # the documents of pair i are `ids[lefts[i]]` and `ids[rights[i]]`
     lefts: NDArray[np.int64]

@@ -153,7 +153,7 @@ class IngestMeter(Meter):
         self.count_read(0)
 
     def count_read(self, pages: int) -> None:
-        """Show how many pages were read until the first batch is stored, because storing it may take long."""
+        """Show how many pages have been read. Only needed until the first batch is stored, which may take long."""
         self.activity = "; ".join(filter(None, (self.compilation, f"{pluralise(pages, 'page')} read")))
 
     def update(self, progress: ingest.Progress) -> None:

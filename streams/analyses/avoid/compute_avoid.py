@@ -100,14 +100,19 @@ def _create_labelled_pages(engine: SqlEngine, keepers: dict[int, int], roots: di
         "rooted_pages",
         """
         SELECT p.page, p.path, p.url_key, s.collection, length(s.root) AS root_length,
-               CASE WHEN k.page IS NULL AND (o.lowest <> s.collection OR o.highest <> s.collection)
+               CASE WHEN kept_pages.page IS NULL
+                     AND (class_clusters.lowest <> s.collection OR class_clusters.highest <> s.collection)
                     THEN 1 ELSE 0 END AS is_copy,
-               CASE WHEN k.page IS NULL AND c.cluster IS NOT NULL THEN 1 ELSE 0 END AS is_kept_copy
+               CASE WHEN kept_pages.page IS NULL AND keeper_clusters.cluster IS NOT NULL
+                    THEN 1 ELSE 0 END AS is_kept_copy
         FROM pages AS p
         JOIN skippable AS s ON s.host = p.host AND substring(p.url_key, 1, length(s.root)) = s.root
-        LEFT JOIN class_clusters AS o ON o.class = s.class AND o.cluster = coalesce(p.cluster, p.document)
-        LEFT JOIN keeper_clusters AS c ON c.collection = s.collection AND c.cluster = coalesce(p.cluster, p.document)
-        LEFT JOIN kept_pages AS k ON k.page = p.page
+        LEFT JOIN class_clusters
+               ON class_clusters.class = s.class AND class_clusters.cluster = coalesce(p.cluster, p.document)
+        LEFT JOIN keeper_clusters
+               ON keeper_clusters.collection = s.collection
+              AND keeper_clusters.cluster = coalesce(p.cluster, p.document)
+        LEFT JOIN kept_pages ON kept_pages.page = p.page
         WHERE p.document IS NOT NULL
         """,
     )
@@ -246,9 +251,7 @@ def _entries(
 
     counts = {key: decision.directory.counts() for key, decision in decisions.items()}
     for key, decision in decisions.items():
-        parents = list(prefixes_of(key))[
-            2:
-        ]  # without the prefix itself, which is yielded as a URL and as a directory
+        _, _, *parents = prefixes_of(key)  # the first two are the key itself, as a URL and as a directory
         parent = next((parent for parent in parents if parent in decisions), None)
         if parent is not None:
             counts[parent] = counts[parent].minus(decision.directory.counts())

@@ -27,9 +27,8 @@ SIMILAR_SHARE_MIN = 0.5  # of the common pages of any copy
 SIMILAR_PAGES_MIN = 3  # enough for level 4 if all common pages are similar
 RELATED_TESTS_MIN = 10
 LENGTH_CORRELATION_MIN = 0.8
-LENGTH_STANDARD_ERRORS_MIN = (
-    3.3  # standard errors by which the correlation must exceed 0, after Fisher's transformation
-)
+# Standard errors by which the correlation must exceed 0, after Fisher's transformation.
+LENGTH_STANDARD_ERRORS_MIN = 3.3
 LENGTH_STANDARD_ERRORS_ALONE_MIN = 5.0  # the same, if the pages have no links to compare
 LINK_RESEMBLANCE_MIN = 0.5
 LINKS_MIN = 10  # fewer links are not evidence

@@ -1,4 +1,4 @@
-"""The range of offsets of a changelog, and the deletion of its first records."""
+"""Read the range of offsets of a changelog, and delete its first records."""
 
 from __future__ import annotations
 
