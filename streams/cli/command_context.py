@@ -132,8 +132,8 @@ class Context:
     def analyse(self, title: str, sweep_name: str | None, data_set: Path | None, *, quiet: bool) -> Iterator[Session]:
         """Open a state or the export `data_set` for analyses, as of a sweep, and show the progress.
 
-        With `--server`, the state is that of the workers, who export it first. Results that are computed from a local
-        state inside the block are stored in it when the block ends. Raise InputError or StateError on failure.
+        With `--server`, analyse an export of the workers' state. Results that are computed from a local state inside
+        the block are stored in this state when the block ends. Raise InputError or StateError on failure.
         """
         from streams.analyses.analysis_session import Progress
         from streams.analyses.open_session import open_export, open_state
