@@ -11,6 +11,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +39,7 @@ from streams.kafka.publish import Published
 from streams.query import Cluster, Duplicate, Match, Member, Pair, StoredLink, UrlCapture
 from streams.query.group import Group
 from streams.terminal.tables import EVIDENCE
+from tests.docs.command_server import write_client
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -101,21 +104,28 @@ def help_texts() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Environment variables with which the command `lostfound` runs this checkout."""
     folder = tmp_path_factory.mktemp("bin")
-    script = folder / "lostfound"
-    script.write_text(f"#!{sys.executable}\nfrom streams.cli import main\nmain()\n")
-    script.chmod(0o755)
     removed = ("LOSTFOUND_DATA_DIR", "LOSTFOUND_CONFIG")
     inherited = {name: value for name, value in os.environ.items() if name not in removed}
-    return {
+    variables = {
         **inherited,
         "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "COLUMNS": str(WIDTH),
         "NO_COLOR": "1",
     }
+    with tempfile.TemporaryDirectory() as short_path:  # the addresses of sockets are limited to about 100 bytes
+        address = Path(short_path) / "commands"
+        write_client(folder / "lostfound", address)
+        command = [sys.executable, "-m", "tests.docs.command_server", str(address)]
+        with subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL) as server:
+            while not address.exists():
+                assert server.poll() is None, "the server of commands has ended"
+                time.sleep(0.05)
+            yield variables
+            server.kill()
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if sessions(page)], ids=relative_name)

@@ -401,7 +401,7 @@ def components(nodes: set[bytes], pairs: set[tuple[bytes, bytes]]) -> list[set[b
 @pytest.mark.parametrize("machine", [Engine, LimitedEngine])
 def test_engine_equals_model(machine: type[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "CAPTURES_PER_REMOVAL", 3)
-    run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=25, stateful_step_count=30))
+    run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=15, stateful_step_count=30))
 
 
 @pytest.mark.long
