@@ -197,7 +197,7 @@ class Engine:
             bucket_postings_max=probe_result.postings_dropped,
             candidates_max=probe_result.candidates_dropped,
             html_stripped=capture_result.stripped,
-            links_max=link_result.dropped,
+            links_max=link_result.links_dropped,
             anchor_chars_max=link_result.anchors_cut,
             tokens_max=sum(document_row.tokens(payload.row) >= tokens_max for payload in new_payloads),
         )

@@ -1,7 +1,8 @@
-"""link: writes the links of a page, in chunks that are stored once for all pages of a partition that share them.
+"""link: writes the links of a page, in chunks. A chunk is stored once per partition, whichever pages contain it.
 
-All rows of a page's links belong to the owner of its URL, so a batch writes them together with the capture. A link is
-found from its source by the capture, which names the list of the page's chunks, and from its target by a hash.
+All rows of a page's links belong to the owner of its URL, so a batch writes them together with the capture. To find
+the links of a page, start from its capture, which names the page's list of chunks. To find the links to a page, look
+up the hash of its URL.
 """
 
 from __future__ import annotations
@@ -18,38 +19,46 @@ from streams.operators.messages import SketchedPage
 
 
 class LinkResult(msgspec.Struct, frozen=True):
-    """The changes, and how often a limit was reached."""
+    """The changes, and the numbers of links and anchors to which limits were applied."""
 
     changes: Changes
-    dropped: int
-    anchors_cut: int
+    links_dropped: int  # links beyond `limits.links_max`, or whose URL is too long
+    anchors_cut: int  # anchors longer than `limits.anchor_chars_max`
 
 
-def needs_links(page: SketchedPage, last_captures: Mapping[bytes, Capture]) -> bool:
-    """Return whether the links of a page must be written: its URL's last capture had others.
+def must_write_links(page: SketchedPage, last_captures: Mapping[bytes, Capture]) -> bool:
+    """Return whether a page has links that must be written, because its URL's last capture did not have the same links.
 
-    If the last capture names the same list, the rows of the list are stored.
+    If the last capture names the same list, the rows of this list are already stored.
     """
     last = last_captures.get(page.capture.key)
     return page.links is not None and (last is None or last.links != page.capture.links)
 
 
 def chunk_ids(pages: Sequence[SketchedPage], last_captures: Mapping[bytes, Capture]) -> list[bytes]:
-    """Return the sorted ids of the chunks that may have to be written. `link` needs to know which are stored."""
-    pages_with_links = [page.links for page in pages if page.links is not None and needs_links(page, last_captures)]
+    """Return the sorted ids of the chunks that `link` may have to write.
+
+    The caller of `link` must tell it which of these chunks are already stored.
+    """
+    pages_with_links = [
+        page.links for page in pages if page.links is not None and must_write_links(page, last_captures)
+    ]
     return sorted({link_chunk.chunk_id(chunk) for links in pages_with_links for chunk in links.chunks})
 
 
 def link(
     pages: Sequence[SketchedPage], last_captures: Mapping[bytes, Capture], stored_chunks: Collection[bytes]
 ) -> LinkResult:
-    """Write the links of each page whose URL had other links before. `stored_chunks` are ids."""
-    changes, dropped, anchors_cut = Changes(), 0, 0
+    """Write the links of each page unless the last capture of its URL had the same links.
+
+    `stored_chunks` contains the ids of the chunks that are already stored.
+    """
+    changes, links_dropped, anchors_cut = Changes(), 0, 0
     chunk_rows, target_rows = changes.puts_of(Family.LINK_CHUNKS), changes.puts_of(Family.LINK_TARGETS)
     for page in pages:
-        if page.links is None or not needs_links(page, last_captures):
+        if page.links is None or not must_write_links(page, last_captures):
             continue
-        dropped += page.links.dropped
+        links_dropped += page.links.dropped
         anchors_cut += page.links.anchors_cut
         ids = [link_chunk.chunk_id(chunk) for chunk in page.links.chunks]
         key = link_list.encode_key(page.capture.key, page.capture.links)
@@ -59,4 +68,4 @@ def link(
             if chunk_id not in stored_chunks and chunk_id not in chunk_rows:
                 chunk_rows[chunk_id] = chunk
                 target_rows.update(dict.fromkeys(link_chunk.target_keys(chunk, chunk_id), b""))
-    return LinkResult(changes, dropped, anchors_cut)
+    return LinkResult(changes, links_dropped, anchors_cut)

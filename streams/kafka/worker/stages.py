@@ -117,7 +117,7 @@ def process_captures(partition: Partition, messages: Sequence[SketchedPage | Dec
         captures=len(result.captures),
         unchanged=result.unchanged,
         html_stripped=result.stripped,
-        links_dropped=link_result.dropped,
+        links_dropped=link_result.links_dropped,
         anchors_cut=link_result.anchors_cut,
         decisions=len(decisions),
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from state.codecs import link_chunk, link_list
 from state.families import Family
 from state.model import Capture, Link
-from streams.operators.link import LinkResult, link, needs_links
+from streams.operators.link import LinkResult, link, must_write_links
 from streams.operators.lookups import read_stored_chunks
 from streams.operators.messages import SketchedPage
 from streams.sketch.links import LinkPayload
@@ -70,13 +70,13 @@ def test_a_chunk_is_stored_once_and_names_all_its_pages() -> None:
 def test_links_are_written_only_if_they_changed(last_chunks: tuple[bytes, ...], *, is_written: bool) -> None:
     current = page("x", CHUNKS[0], dropped=2)
     last = {current.capture.key: page("x", *last_chunks).capture}
-    assert needs_links(current, last) is is_written
+    assert must_write_links(current, last) is is_written
     result = link([current], last, set())
     assert (len(result.changes) > 0) is is_written
-    assert result.dropped == (2 if is_written else 0)
+    assert result.links_dropped == (2 if is_written else 0)
 
 
 def test_a_page_without_links_is_not_written() -> None:
     bare = msgspec.structs.replace(page("x"), links=None)
-    assert not needs_links(bare, {})
+    assert not must_write_links(bare, {})
     assert len(link([bare], {}, set()).changes) == 0
