@@ -27,7 +27,7 @@ class LinkResult(msgspec.Struct, frozen=True):
 
 
 def must_write_links(page: SketchedPage, last_captures: Mapping[bytes, Capture]) -> bool:
-    """Return whether a page has links that must be written, because its URL's last capture did not have the same links.
+    """Return whether a page has links to write, because the last capture of its URL did not have the same links.
 
     If the last capture names the same list, the rows of this list are already stored.
     """
