@@ -18,7 +18,7 @@ from tests.simulation.analysed import analysed
 from tests.simulation.histories import cancelled, joins, limited, pages
 from tests.simulation.simulator import Copy, Record, Simulation
 
-SUITE = 100
+SUITE = 60
 LONG = 1_000
 ANALYSED, ANALYSED_LONG = 2, 200
 DETECTION = 200  # histories that may be needed to detect a broken rule
