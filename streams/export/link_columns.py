@@ -20,6 +20,7 @@ from streams.export import arrow_arrays
 from streams.export.capture_columns import read_big_endian
 from streams.export.column_hashes import hash_key
 from streams.export.schema import LINKS
+from streams.sketch.chunk_reader import read_link
 from streams.sketch.kernel import jit
 
 if TYPE_CHECKING:
@@ -28,15 +29,8 @@ if TYPE_CHECKING:
     from state.row_blocks import RowBlock
 
 # Masks of the flags of a link.
-_KIND, _NOFOLLOW, _NAVIGATION, _ANCHOR, _UNKNOWN = (
-    np.uint8(7),
-    np.uint8(16),
-    np.uint8(32),
-    np.uint8(64),
-    np.uint8(128),
-)
-_VERSION, _KIND_MAX = np.uint8(link_chunk.VERSION), np.uint8(4)
-_VARINT_BYTES_MAX = 4
+_KIND, _NOFOLLOW, _NAVIGATION = np.uint8(7), np.uint8(16), np.uint8(32)
+_VERSION = np.uint8(link_chunk.VERSION)
 
 
 class Chunks(NamedTuple):
@@ -96,44 +90,6 @@ def expand(
 
 
 @jit()
-def read_varint(values, position, end):
-    """Return a number and the position after it, or a negative position if the number is invalid."""
-    number = np.int64(0)
-    for i in range(_VARINT_BYTES_MAX):
-        if position + i >= end:
-            return number, np.int64(-1)
-        byte = values[position + i]
-        number |= np.int64(byte & np.uint8(0x7F)) << np.int64(7 * i)
-        if byte < 0x80:
-            return number, np.int64(position + i + 1)
-    return number, np.int64(-1)
-
-
-@jit()
-def _read_link(values, position, end, target_length):
-    """Read a link. `target_length` is the length of the previous link's target.
-
-    Return the flags, the number of bytes that the target shares with the previous target, the position and length of
-    the rest of the target, the position and length of the anchor, and the position after the link. The last result is
-    negative if the link is invalid.
-    """
-    flags = values[position]
-    shared, position = read_varint(values, position + 1, end)
-    length, position = read_varint(values, position, end) if position >= 0 else (np.int64(0), np.int64(-1))
-    start = position
-    anchor, anchor_length = np.int64(0), np.int64(0)
-    position += length
-    if start < 0 or flags & _UNKNOWN or flags & _KIND > _KIND_MAX or shared > target_length or position > end:
-        return flags, shared, start, length, anchor, anchor_length, np.int64(-1)
-    if flags & _ANCHOR:
-        anchor_length, anchor = read_varint(values, position, end)
-        position = anchor + anchor_length
-        if anchor < 0 or position > end:
-            position = np.int64(-1)
-    return flags, shared, start, length, anchor, anchor_length, position
-
-
-@jit()
 def _count_links(values, offsets, rows, ends):
     """Fill in the ends of the chunks. Return the index of the first invalid chunk, or -1."""
     count = 0
@@ -144,7 +100,7 @@ def _count_links(values, offsets, rows, ends):
         position += 1
         target_length = np.int64(0)
         while position < end:
-            _, shared, _, length, _, _, position = _read_link(values, position, end, target_length)
+            _, shared, _, length, _, _, position = read_link(values, position, end, target_length)
             if position < 0:
                 return i
             target_length = shared + length
@@ -161,7 +117,7 @@ def _decode(values, offsets, rows, hashes, flags, anchors):
         position, end = offsets[row] + 1, offsets[row + 1]
         target_length = np.int64(0)
         while position < end:
-            flags[link], shared, start, length, anchor, anchor_length, position = _read_link(
+            flags[link], shared, start, length, anchor, anchor_length, position = read_link(
                 values, position, end, target_length
             )
             target_length = shared + length

@@ -54,7 +54,7 @@ def link(
     `stored_chunks` contains the ids of the chunks that are already stored.
     """
     changes, links_dropped, anchors_cut = Changes(), 0, 0
-    chunk_rows, target_rows = changes.puts_of(Family.LINK_CHUNKS), changes.puts_of(Family.LINK_TARGETS)
+    chunk_rows, new_chunks = changes.puts_of(Family.LINK_CHUNKS), dict[bytes, bytes]()
     for page in pages:
         if page.links is None or not must_write_links(page, last_captures):
             continue
@@ -65,7 +65,11 @@ def link(
         changes.put(Family.LINK_LISTS, key, link_list.encode(ids))
         for chunk_id, chunk in zip(ids, page.links.chunks, strict=True):
             chunk_rows[link_chunk.page_key(chunk_id, page.capture.key)] = b""
-            if chunk_id not in stored_chunks and chunk_id not in chunk_rows:
-                chunk_rows[chunk_id] = chunk
-                target_rows.update(dict.fromkeys(link_chunk.target_keys(chunk, chunk_id), b""))
+            if chunk_id not in stored_chunks:
+                new_chunks[chunk_id] = chunk
+    if new_chunks:
+        from streams.sketch import chunk_reader  # loading numba takes half a second
+
+        chunk_rows.update(new_chunks)
+        changes.puts_of(Family.LINK_TARGETS).update(dict.fromkeys(chunk_reader.target_keys(new_chunks), b""))
     return LinkResult(changes, links_dropped, anchors_cut)

@@ -19,7 +19,7 @@ from streams.settings import Limits, Policy
 from streams.sketch import content_kind
 from streams.sketch import sketcher as sketching
 from streams.sketch.content_kind import ContentKind
-from streams.sketch.extract import ExtractedText, TextError, extract, extract_supplied_links
+from streams.sketch.extract import NO_VISIBLE_TEXT, ExtractedText, TextError, extract
 from streams.sketch.html_guard import ParserLimits
 from streams.sketch.index_terms import (
     TEXT_WORDS_MAX,
@@ -45,7 +45,8 @@ class SketchTask(msgspec.Struct, frozen=True):
 SketchResults = list[list[SketchedPage | Rejected | NotAPage]]
 """One list per page of a task, with one or two results."""
 
-_ExtractedPage = tuple[int, Page, ExtractedText]  # index in the task, page, text
+SHORT_TEXT_CHARS = 200  # a script may redirect a page that has no more text than this
+_ExtractedPage = tuple[int, Page, ExtractedText, LinkPayload | None]  # index in the task, page, text, links
 
 
 class SketchOperator:
@@ -74,7 +75,7 @@ class SketchOperator:
         if task.dictionary_number != self._text_codec.newest:
             self._text_codec = TextCodec({task.dictionary_number: task.dictionary})
         results: SketchResults = []
-        extracted: list[_ExtractedPage] = []
+        extracted: list[tuple[int, Page, ExtractedText]] = []
         for page in task.pages:
             try:
                 original_key = self._original_key(page)
@@ -88,7 +89,7 @@ class SketchOperator:
                 continue
             links = None
             if kind is not None and page.body is None and page.text is None:
-                links = extract_supplied_links(page, self._link_extractor)
+                links = self._supplied_links(page)
             results.append([self._page_without_document(page, task.sweep, original_key, links)])
             if page.content_error is not None:
                 results[-1].append(Rejected(*page.content_error, page.origin, page.url))
@@ -98,14 +99,43 @@ class SketchOperator:
             try:
                 text = extract(
                     page, kind, self.limits.page_bytes_max, self.scheme.extractor, self._parser_limits,
-                    self._link_extractor,
+                    keep_html=self._link_extractor is not None,
                 )  # fmt: skip
             except TextError as error:
                 results[-1].append(Rejected(error.reason, error.detail, page.origin, page.url))
             else:
                 extracted.append((len(results) - 1, page, text))
-        self._sketch(results, extracted, task.sweep)
+        self._sketch(results, self._add_links(results, extracted), task.sweep)
         return results
+
+    def _add_links(
+        self, results: SketchResults, extracted: Sequence[tuple[int, Page, ExtractedText]]
+    ) -> list[_ExtractedPage]:
+        """Return the pages with their links. Reject pages with neither a text nor a link.
+
+        Between two texts, the parser would evict the compiled code of links from the CPU's caches, so the links of
+        all pages are extracted together.
+        """
+        pages: list[_ExtractedPage] = []
+        for index, page, text in extracted:
+            if self._link_extractor is None or text.html is None:
+                links = self._supplied_links(page)
+            else:
+                is_short = len(text.text) <= SHORT_TEXT_CHARS
+                links = self._link_extractor.from_html(
+                    text.html, page.url, page.key, text.meta_refresh, is_short=is_short
+                )
+            if text.text or text.meta_refresh is not None or links is not None:
+                pages.append((index, page, text, links))
+            else:
+                results[index].append(Rejected("no_text", NO_VISIBLE_TEXT, page.origin, page.url))
+        return pages
+
+    def _supplied_links(self, page: Page) -> LinkPayload | None:
+        """Return the links that the crawler extracted, or None if it supplied no links or links are not stored."""
+        if self._link_extractor is None or not page.links:
+            return None
+        return self._link_extractor.from_links(page.links, page.url, page.key)
 
     def _original_key(self, page: Page) -> bytes | None:
         """Return the key of the URL whose capture a revisit repeats; None unless the page is a revisit."""
@@ -132,13 +162,12 @@ class SketchOperator:
     def _sketch(self, results: SketchResults, pages: Sequence[_ExtractedPage], sweep: int) -> None:
         """Sketch the extracted texts, and replace the results of their pages."""
         words_max = TEXT_WORDS_MAX if self.policy.index_find else 0
-        batch = self.sketcher.sketch_batch([extracted.text for _, _, extracted in pages], words_max)
+        batch = self.sketcher.sketch_batch([text.text for _, _, text, _ in pages], words_max)
         buckets = sketching.cut_into_buckets(batch.signatures, self.scheme)
         samples, words = self._index_entries(batch, pages)
         shingles = batch.shingles.tolist()
-        for i, (index, page, extracted) in enumerate(pages):
+        for i, (index, page, extracted, links) in enumerate(pages):
             document = batch.documents[i] if shingles[i] and extracted.meta_refresh is None else None
-            links = extracted.links
             capture = new_capture(
                 page, sweep, document, fingerprint_page(page), int(extracted.extractor), _list_id(links)
             )
@@ -169,7 +198,7 @@ class SketchOperator:
         """Return, per page, its entries in the index of samples and in the word index."""
         if not self.policy.index_find:
             return [b""] * len(batch), [b""] * len(batch)
-        urls = [(page.key, page.url) for _, page, _ in pages]
+        urls = [(page.key, page.url) for _, page, _, _ in pages]
         counts = np.minimum(batch.indexed_words_per_text, text_word_limits(batch.shingles))
         return sample_entries_of_batch(batch), word_entries_of_pages(urls, batch.indexed_words, counts, self.sketcher)
 

@@ -20,7 +20,6 @@ from streams.sketch import html_guard
 from streams.sketch.charset import decode
 from streams.sketch.content_kind import ContentKind
 from streams.sketch.html_guard import DEFAULT_LIMITS, ParserLimits
-from streams.sketch.links import LinkExtractor, LinkPayload
 from streams.urls import url_key
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 PAGE_BYTES_MAX = 10 << 20
 DEFAULT_EXTRACTOR = "resiliparse-body"
 TITLE_CHARS_MAX = 200
-SHORT_TEXT_CHARS = 200  # a script may redirect a page that has no more text than this
+NO_VISIBLE_TEXT = "the page has no visible text"
 REFRESH_SECONDS_MAX = 15  # a slower refresh is not a redirect
 _HEAD_CHARS = 1 << 16  # only this part of a page is searched for a meta refresh
 SKIPPED_TAGS_BY_EXTRACTOR = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
@@ -52,52 +51,46 @@ class TextError(LostfoundError):
 
 
 class ExtractedText(msgspec.Struct, frozen=True):
-    """The text of a page; `meta_refresh` is the absolute URL to which a <meta> tag redirects."""
+    """The text of a page; `meta_refresh` is the absolute URL to which a <meta> tag redirects.
+
+    `html` is the page in UTF-8, if its links are to be extracted. The text of such a page may be empty.
+    """
 
     text: str
     title: str
     extractor: Extractor
     meta_refresh: str | None = None
-    links: LinkPayload | None = None
+    html: bytes | None = None
 
 
 def extract(
     page: Page, kind: ContentKind, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
-    parser_limits: ParserLimits = DEFAULT_LIMITS, link_extractor: LinkExtractor | None = None,
+    parser_limits: ParserLimits = DEFAULT_LIMITS, *, keep_html: bool = False,
 ) -> ExtractedText:  # fmt: skip
     """Return the text of a page that has a body or a text, in time and memory bounded by the page's size.
 
-    `kind` is the result of `content_kind.detect`. Raise SettingsError if the extractor is unknown. Otherwise raise
+    `kind` is the result of `content_kind.detect`. `keep_html` keeps the page for the extraction of links. Raise
+    SettingsError if the extractor is unknown. Otherwise raise
     only TextError, with the reason `too_big`, `not_text`, `no_text` or `parse_failed`.
     """
     if page.text is not None:
-        extracted = _extract_text(page.text, page.title, page_bytes_max)
-        return msgspec.structs.replace(extracted, links=extract_supplied_links(page, link_extractor))
+        return _extract_text(page.text, page.title, page_bytes_max)
     if kind is ContentKind.BINARY:
         raise TextError("not_text", f"the media type is {page.mime[:100]}, but the body starts like a binary file")
     return extract_body(
         page.body or b"", kind, page.charset, page.url, page.title,
-        page_bytes_max=page_bytes_max, extractor=extractor, parser_limits=parser_limits,
-        link_extractor=link_extractor,
+        page_bytes_max=page_bytes_max, extractor=extractor, parser_limits=parser_limits, keep_html=keep_html,
     )  # fmt: skip
-
-
-def extract_supplied_links(page: Page, link_extractor: LinkExtractor | None) -> LinkPayload | None:
-    """Return the links that the crawler extracted, or None if it supplied no links or links are not stored."""
-    if link_extractor is None or not page.links:
-        return None
-    return link_extractor.from_links(page.links, page.url, page.key)
 
 
 def extract_body(
     body: bytes, kind: ContentKind, charset: str = "", url: str = "", title: str = "",
     *, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
-    parser_limits: ParserLimits = DEFAULT_LIMITS, link_extractor: LinkExtractor | None = None,
+    parser_limits: ParserLimits = DEFAULT_LIMITS, keep_html: bool = False,
 ) -> ExtractedText:  # fmt: skip
     """Return the text of an HTML or plain-text body as served. Raise the same errors as `extract`.
 
-    The other arguments may be empty: `url` is the base URL of links and of a meta refresh, `title` replaces the title
-    in the HTML. Links are extracted only with a `link_extractor`, which needs the `url`.
+    The other arguments may be empty: `url` is the base URL of a meta refresh, `title` replaces the title in the HTML.
     """
     if len(body) > page_bytes_max:
         raise TextError("too_big", f"{len(body)} bytes, more than page_bytes_max = {page_bytes_max}")
@@ -107,14 +100,12 @@ def extract_body(
     if extractor not in SKIPPED_TAGS_BY_EXTRACTOR:
         extractors = ", ".join(SKIPPED_TAGS_BY_EXTRACTOR)
         raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {extractors}")
-    data = decoded.encode("utf-8", "replace") if link_extractor is not None else None
+    data = decoded.encode("utf-8", "replace") if keep_html else None
     extracted = _extract_html(decoded, data, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor], parser_limits)
-    if link_extractor is not None and data is not None:
-        is_short = len(extracted.text) <= SHORT_TEXT_CHARS
-        links = link_extractor.from_html(data, url, url_key(url), extracted.meta_refresh, is_short=is_short)
-        extracted = msgspec.structs.replace(extracted, links=links) if links is not None else extracted
-    if not extracted.text and extracted.meta_refresh is None and extracted.links is None:
-        raise TextError("no_text", "the page has no visible text")
+    if keep_html:
+        return msgspec.structs.replace(extracted, html=data)
+    if not extracted.text and extracted.meta_refresh is None:
+        raise TextError("no_text", NO_VISIBLE_TEXT)
     return extracted
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numba import uint8, uint64
 from numpy.typing import NDArray
 
-from streams.sketch.kernel import jit
+from streams.sketch.kernel import jit, load_8_bytes
 from streams.sketch.links import IN_NAVIGATION, A
 
 TEXT_BYTES_MAX = 4_096  # of a link's anchor text with its markup; more is cut
@@ -52,6 +52,10 @@ def _first_letters() -> NDArray[np.bool_]:
 
 _FIRST_LETTERS = _first_letters()
 _COLUMNS = 4
+_PADDING = b"<>" + bytes(8)  # ends every search for a tag, and lets the last bytes be read in a block of eight
+_PADDING_BYTES = len(_PADDING)
+_ONES, _HIGH_BITS = 0x0101010101010101, 0x8080808080808080  # in each byte of a block
+_OFFSETS = 0x0001020304050607  # `_first_match` moves one of these bytes to the top
 
 
 class Scan(NamedTuple):
@@ -61,22 +65,46 @@ class Scan(NamedTuple):
     tag, the end of the tag, and the end of the anchor text, which is the end of the tag unless the element is <a>.
     """
 
-    buffer: NDArray[np.uint8]  # the page, followed by `<` and NUL
+    buffer: NDArray[np.uint8]  # the page, followed by `_PADDING`
     rows: NDArray[np.int64]  # int64[n, 4]
     dropped: int  # the number of further links beyond `links_max`
 
 
 def scan(data: bytes, links_max: int) -> Scan:
     """Find the links of a page in UTF-8."""
-    buffer = np.frombuffer(data + b"<\0", dtype=np.uint8)
+    buffer = np.frombuffer(data + _PADDING, dtype=np.uint8)
     rows = np.empty((min(links_max, len(data) // 3 + 1), _COLUMNS), dtype=np.int64)
-    count = int(_scan(buffer, rows, _FIRST_LETTERS, _LINK_NAMES, _OPAQUE_NAMES, _NAVIGATION_NAMES))
+    count = int(_scan(buffer, rows))
     stored = min(count, len(rows))
     return Scan(buffer, rows[:stored], count - stored)
 
 
+@jit(inline="always")
+def _zero_bytes(block):
+    """Return the high bits of the bytes that are 0. Only the lowest bit that is set is certain."""
+    return (block - uint64(_ONES)) & ~block & uint64(_HIGH_BITS)
+
+
+@jit(inline="always")
+def _first_match(matches):
+    """Return the number of the first byte of a block whose high bit is set in `matches`."""
+    return ((matches & -matches) >> uint64(7)) * uint64(_OFFSETS) >> uint64(56)
+
+
+@jit(inline="always")
+def _find(data, start, byte):
+    """Return the offset of the next such byte, or one behind the page."""
+    i, size, pattern = start, uint64(data.size - _PADDING_BYTES), uint64(byte) * uint64(_ONES)
+    while i <= size:
+        matches = _zero_bytes(load_8_bytes(data, i) ^ pattern)
+        if matches:
+            return i + _first_match(matches)
+        i += uint64(8)
+    return i
+
+
 @jit()
-def _read_name(data, start, first_letters):
+def _read_name(data, start):
     """Return the packed name of the tag whose name begins at `start`, and an offset in or behind the name.
 
     The name is 0 if no tag begins there, and _OTHER_NAME if it is not one of the names above.
@@ -84,7 +112,7 @@ def _read_name(data, start, first_letters):
     name, end = uint64(0), start
     if not uint8(0x61) <= data[start] | uint8(0x20) <= uint8(0x7A):
         return name, end
-    if not first_letters[data[start] & uint8(31), data[start + uint64(1)] & uint8(31)]:
+    if not _FIRST_LETTERS[data[start] & uint8(31), data[start + uint64(1)] & uint8(31)]:
         return uint64(_OTHER_NAME), end
     while end < uint64(data.size):
         letter = data[end] | uint8(0x20)
@@ -107,24 +135,23 @@ def _find_tag_end(data, start):
 
     If the tag does not end, return an offset behind the page.
     """
-    i, size = start, uint64(data.size - 2)
+    i, size = start, uint64(data.size - _PADDING_BYTES)
     while i < size:
-        byte = data[i]
-        i += uint64(1)
-        if byte == uint8(0x3E):
-            return i
-        if byte != uint8(0x3D):
+        block = load_8_bytes(data, i)
+        matches = _zero_bytes(block ^ uint64(0x3E * _ONES)) | _zero_bytes(block ^ uint64(0x3D * _ONES))
+        if not matches:
+            i += uint64(8)
             continue
+        i += _first_match(matches) + uint64(1)
+        if data[i - uint64(1)] == uint8(0x3E):
+            return i
         while data[i] <= uint8(0x20) and i < size:  # spaces may follow the `=`
             i += uint64(1)
         quote = data[i]
         if quote == uint8(0x22) or quote == uint8(0x27):
-            i += uint64(1)
-            while data[i] != quote and i < size:
-                i += uint64(1)
-            i += uint64(1)
+            i = _find(data, i + uint64(1), quote) + uint64(1)
         else:
-            while data[i] > uint8(0x20) and data[i] != uint8(0x3E):  # the buffer ends with NUL
+            while data[i] > uint8(0x20) and data[i] != uint8(0x3E):  # the padding contains `>`
                 i += uint64(1)
     return uint64(data.size)
 
@@ -133,7 +160,7 @@ def _find_tag_end(data, start):
 def _find_comment_end(data, start):
     """Return the offset behind the `-->` or `--!>` that ends a comment."""
     i = start
-    while i + uint64(2) < uint64(data.size - 2):
+    while i + uint64(2) < uint64(data.size - _PADDING_BYTES):
         if data[i] == uint8(0x2D) and data[i + uint64(1)] == uint8(0x2D):
             if data[i + uint64(2)] == uint8(0x3E):
                 return i + uint64(3)
@@ -152,22 +179,18 @@ def _find_declaration_end(data, start):
         and data[start + uint64(2)] == uint8(0x2D)
     ):
         return _find_comment_end(data, start + uint64(1))
-    i = start
-    while i < uint64(data.size - 2) and data[i] != uint8(0x3E):
-        i += uint64(1)
-    return i + uint64(1)
+    return _find(data, start, 0x3E) + uint64(1)
 
 
 @jit()
-def _scan(data, rows, first_letters, link_names, opaque_names, navigation_names):
-    size = uint64(data.size - 2)
+def _scan(data, rows):
+    size = uint64(data.size - _PADDING_BYTES)
     count, depth = uint64(0), 0
     open_row, is_open = uint64(0), False  # the row of the last <a>, and whether its end is still to be found
     opaque = uint64(0)  # the name of the open opaque element
     i = uint64(0)
     while i < size:
-        while data[i] != uint8(0x3C):  # the buffer ends with `<`
-            i += uint64(1)
+        i = _find(data, i, 0x3C)
         if i >= size:
             break
         start = i
@@ -176,7 +199,7 @@ def _scan(data, rows, first_letters, link_names, opaque_names, navigation_names)
             i = _find_declaration_end(data, i)
             continue
         is_end_tag = data[i] == uint8(0x2F)
-        name, name_end = _read_name(data, i + uint64(is_end_tag), first_letters)
+        name, name_end = _read_name(data, i + uint64(is_end_tag))
         if not name:
             continue
         if opaque:
@@ -188,19 +211,19 @@ def _scan(data, rows, first_letters, link_names, opaque_names, navigation_names)
             break
         if name == uint64(_OTHER_NAME):
             continue
-        if is_open and name == link_names[A]:
+        if is_open and name == _LINK_NAMES[A]:
             rows[open_row, 3] = min(start, uint64(rows[open_row, 2]) + uint64(TEXT_BYTES_MAX))
             is_open = False
-        for navigation_name in navigation_names:
+        for navigation_name in _NAVIGATION_NAMES:
             if name == navigation_name:
                 depth = max(depth - 1, 0) if is_end_tag else min(depth + 1, _DEPTH_MAX)
         if is_end_tag:
             continue
-        for opaque_name in opaque_names:
+        for opaque_name in _OPAQUE_NAMES:
             if name == opaque_name:
                 opaque = name
-        for tag in range(link_names.size):
-            if name != link_names[tag]:
+        for tag in range(_LINK_NAMES.size):
+            if name != _LINK_NAMES[tag]:
                 continue
             if count < uint64(rows.shape[0]):
                 row = rows[count]
