@@ -1,4 +1,4 @@
-"""Store the results of analyses: those of one analysis and sweep are replaced as a whole.
+"""Store the results of analyses. The results of an analysis and sweep are replaced as a whole.
 
 Results contain URLs and host names. Every removal of captures therefore deletes all results.
 """

@@ -48,7 +48,7 @@ def repair(folder: Path) -> Repair | None:
             damage = wal.find_damage(folder, verify_checksums=True)
             if damage is None:
                 return None
-            # Keep only rows whose keys begin like those of sweeps and cursors.
+            # Keep only rows whose keys begin like the keys of sweeps and cursors.
             rows = [row for row in wal.rows_after(damage) if row[0].startswith((b"s", b"cursor:"))]
             kept_logs = _remove_batches(damage)
     except OSError as error:

@@ -15,7 +15,7 @@ COMPARISONS = pa.schema(
     [("a", pa.int64()), ("b", pa.int64())]
     + [(name, pa.float32()) for name in ("resemblance", "containment", "contained")]
 )
-_FIGURE_POSITIONS = (0, 2, 4)  # of these three figures among those that `compare_columns` returns
+_FIGURE_POSITIONS = (0, 2, 4)  # positions of these figures in the results of `compare_columns`
 
 
 def create_comparisons(engine: SqlEngine, pairs: str, table: str) -> None:

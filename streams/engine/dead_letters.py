@@ -5,7 +5,7 @@
 A batch's lines are on disk before the batch is committed, and the commit records the length of the file. After a
 crash, lines past this length are removed, because their batch will be processed again. Users may delete or replace
 the file. If the recorded length falls inside a line, the file was replaced, and is truncated before this line. A last
-line that was cut when the computer crashed is removed, so that the next line starts on a line of its own.
+line that was cut when the computer crashed is removed, so that the next dead letter starts a new line.
 """
 
 from __future__ import annotations

@@ -421,7 +421,7 @@ class _Run(msgspec.Struct):
         self.has_committed = True
 
     def _postpone(self, pages: list[SketchedPage], not_pages: int) -> list[SketchedPage]:
-        """Postpone the responses of a batch until the first page. Return those to store now: all of them, or none."""
+        """Postpone responses until the first page. Return the responses to store now: all postponed ones, or none."""
         self.postponed += pages
         self.has_pages = len(pages) > not_pages or len(self.postponed) >= POSTPONED_RESPONSES_MAX
         released: list[SketchedPage] = []

@@ -80,7 +80,7 @@ def previous_manifest(manifest: Manifest | None, scheme: str) -> Manifest:
 def select_sweeps(
     sweeps: Sequence[Sweep], names: Collection[str], old: Manifest | None = None
 ) -> list[ExportedSweep]:
-    """Return the sweeps of the new data set: those with these names, or all if there are no names, and the old ones.
+    """Return the sweeps of the new data set: the named sweeps, or all if there are no names, and the old sweeps.
 
     Raise InputError if a sweep does not exist.
     """

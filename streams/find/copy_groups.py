@@ -8,7 +8,8 @@ important first, decide which copy is the best:
 2. It has the host and the version numbers of the old URL.
 3. It is predicted by a rewrite rule, learned from the moves of other pages of the old tree.
 
-If copies are equal by these criteria, they stay separate candidates. Otherwise the best copy represents the others.
+If copies are equal by these criteria, they stay separate candidates. Otherwise the best copy represents the other
+copies.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _find_copies(
 ) -> list[RankedCandidate]:
     """Return the copies of the leader.
 
-    Copies with the leader's page name or document are preferred. If there are none, return those with other names.
+    Copies with the leader's page name or document are preferred. If there are none, return copies with other names.
     """
     key, document = leader.history.key, leader.history.pages[-1].document
     edition = _edition(key)

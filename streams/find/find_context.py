@@ -21,7 +21,7 @@ from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
 _HISTORIES_CACHED, _ROWS_CACHED, _LOCATIONS_CACHED = 16_384, 8_192, 2_048
-_LOCATIONS_MAX = 16  # URLs per document: those at which it appeared latest
+_LOCATIONS_MAX = 16  # URLs per document: the URLs at which it appeared latest
 _LOCATIONS_READ, _VERSIONS_READ = 64, 8
 _STUB_SHARE = 0.4  # if the last version is shorter than this share of the longest version, it is a stub
 
@@ -104,7 +104,7 @@ class FindContext:
             yield build_history(key, captures, self.sweeps, lambda _document, _key: False)
 
     def _read_locations(self, documents: list[bytes]) -> Iterator[list[bytes]]:
-        """Yield up to `_LOCATIONS_MAX` URL keys per document id or prefix: those at which it appeared latest."""
+        """Yield, per document id or prefix, the keys of up to `_LOCATIONS_MAX` URLs at which it appeared latest."""
         for locations in self.view.locations_with_times(documents, _LOCATIONS_READ):
             if len(locations) <= _LOCATIONS_MAX:
                 yield [key for key, _ in locations]

@@ -159,7 +159,7 @@ class LinkEvidence:
         ]
 
     def _changes(self, key: bytes, missing_since: int) -> list[_Change]:
-        """Return the changes of those sampled pages that linked to a URL until it went missing."""
+        """Return the changes of the sampled pages that linked to a URL until it went missing."""
         anchors = self.anchors_by_chunk(key)
         sources = self.sample_sources(anchors)
         histories = self._url_histories.get_many(source for source in sources if source != key)

@@ -178,7 +178,7 @@ def _copy(candidate: RankedCandidate, history: UrlHistory) -> Copy:
 
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
-    # Three names in JSON differ from those in the code: `words` is the cosine, `stood_beside` is `coexisted`, and
+    # Three names in JSON differ from the names in the code: `words` is the cosine, `stood_beside` is `coexisted`, and
     # `stop` is a hop.
     traits, key = candidate.traits, candidate.history.key
     evidence = [Evidence("stop", round(hop.confidence, 4), hop.url) for hop in result.trace.hops]

@@ -78,7 +78,8 @@ def commit_removals(
 def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
     """Remove a document and all its captures.
 
-    If pages may arrive meanwhile, yield several removals of limited size. After a crash, call this again to resume.
+    If pages may arrive between removals, yield several removals of limited size. After a crash, call this again to
+    resume.
     """
     yield from finish_interrupted_removals(reader, only_writer=only_writer)
     view = View(reader)
@@ -267,7 +268,7 @@ def _remove(
 
 
 class _UrlCaptures(msgspec.Struct, frozen=True):
-    """The captures of one document at one URL key: those to remove and those that remain."""
+    """The captures of one document at one URL key: the captures to remove, and the remaining ones."""
 
     key: bytes
     location: bytes | None  # the stored value in `locations`

@@ -188,8 +188,8 @@ def capture(pages: Sequence[SketchedPage], last_captures: Mapping[bytes, Capture
     """Write the capture of each page.
 
     `last_captures` contains the last stored capture of each URL that has captures. Output a sighting of the page's
-    document if the URL's last capture has a different document. Output it also if the last capture is later than the
-    page, because pages may arrive in any order and more than once.
+    document if the URL's last capture has a different document. Output a sighting, too, if the last capture is later
+    than the page, because pages may arrive in any order and more than once.
     """
     last_by_url = dict(last_captures)  # includes captures of this batch
     changes = Changes()

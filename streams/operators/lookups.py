@@ -41,7 +41,7 @@ def read_last_captures(store: LocalReader, keys: Sequence[bytes]) -> dict[bytes,
 def read_stored_chunks(
     store: RowReader, pages: Sequence[SketchedPage], last_captures: Mapping[bytes, Capture]
 ) -> set[bytes]:
-    """Return the ids of the stored chunks among those that `link` may have to write."""
+    """Return the ids of the chunks that `link` may have to write, but which are already stored."""
     return set(read_rows(store, Family.LINK_CHUNKS, link.chunk_ids(pages, last_captures)))
 
 

@@ -56,7 +56,7 @@ class ClassRoots:
 def group(view: View, urls: Iterable[str], roots: ClassRoots) -> list[Group]:
     """Group the URLs of pages in the same cluster, or below roots of the same class.
 
-    A repeated URL is listed once. An invalid URL is a group of its own.
+    A repeated URL is listed once. An invalid URL forms a separate group.
     """
     keys = {url: _key(url) for url in urls}
     clusters = _clusters(view, sorted({key for key in keys.values() if key}))

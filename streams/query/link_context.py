@@ -1,4 +1,4 @@
-"""The words around a link, found in the stored text of its page, so that they need no storage of their own."""
+"""Find the words around a link in the stored text of its page, so that they need not be stored separately."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ _decode = msgspec.json.Decoder(_Metadata).decode
 def read_page(
     data: bytes, size: int, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
 ) -> Page | Rejected | None:
-    """Return the page that a record describes; None for other records, such as those of requests.
+    """Return the page that a record describes; None for other records, such as requests.
 
     `size` is the size of the whole record, of which `data` may contain only the beginning.
     """

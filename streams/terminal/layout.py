@@ -63,7 +63,7 @@ def format_id(document: str | None) -> str:
 
 
 def first_urls(urls: Sequence[str], total: int | None = None) -> Text:
-    """Return the first URLs, one per line, and the number of the others. `total` defaults to the number of `urls`."""
+    """Return the first URLs, one per line, and how many more there are. `total` defaults to the number of `urls`."""
     remaining = (total if total is not None else len(urls)) - min(len(urls), URLS_SHOWN)
     lines = Text("\n".join(map(escape_text, urls[:URLS_SHOWN])))
     return lines.append(f"\nand {remaining:,} more", style="dim") if remaining > 0 else lines

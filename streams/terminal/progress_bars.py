@@ -287,7 +287,7 @@ def copy_meter(source: Path, target: Path) -> Meter:
 
 
 def _folder_bytes(folder: Path) -> int:
-    """Return the size of a folder's files. Files may be created, renamed or deleted meanwhile."""
+    """Return the size of a folder's files, even while files are created, renamed or deleted."""
     size_bytes = 0
     with suppress(FileNotFoundError):
         for file in folder.iterdir():

@@ -1,4 +1,4 @@
-"""Compare the pages of each sweep of a host with those of the host's previous sweep.
+"""Compare the pages of each sweep of a host with the pages of the host's previous sweep.
 
 A page is compared if both sweeps captured it with text and a success status. If it has the same document in both
 sweeps, it is unchanged. Otherwise, the resemblance of the two documents says by how much it changed.

@@ -41,7 +41,7 @@ def plot_changes(changes: Sequence[Change], path: Path) -> None:
 
 
 def _largest(changes: Sequence[Change]) -> Mapping[str, list[Change]]:
-    """Return the changes by host, or by URL. Of hosts, return those with the most compared pages."""
+    """Return the changes by host, or by URL. Of the hosts, only those with the most compared pages are returned."""
     by_name: defaultdict[str, list[Change]] = defaultdict(list)
     for change in changes:
         by_name[change.host or change.url or ""].append(change)

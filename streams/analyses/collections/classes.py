@@ -1,4 +1,4 @@
-"""Group collections with similar pages into classes, and select those that are replicated."""
+"""Group collections with similar pages into classes, and select the replicated collections."""
 
 from __future__ import annotations
 

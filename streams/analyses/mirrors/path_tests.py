@@ -23,7 +23,7 @@ COUNTS = (
 def create_path_tests(engine: SqlEngine, pairs: str, tests_max: int) -> None:
     """Create `mirror_tests`: a row per tested path of each pair.
 
-    Of each pair, at most `tests_max` paths are tested: those with the smallest hashes. `outcome` is "same_bytes",
+    Of each pair, the `tests_max` paths with the smallest hashes are tested. `outcome` is "same_bytes",
     "same_text", "similar_text", "related", "different", "failed_a" or "failed_b". `create_counts` defines `paths`,
     `answered_a` and `answered_b`.
     """

@@ -1,4 +1,4 @@
-"""Sample the pages of each host: those with the smallest path hashes.
+"""Sample the pages of each host by choosing the smallest path hashes.
 
 Two hosts that have the same paths have nearly the same sample, because a path has the same hash on both. The sample
 does not depend on the order or the partition of the pages. The samples of two partitions can be merged by keeping the

@@ -52,7 +52,7 @@ class Topic(StrEnum):
     ANALYSES = "analyses"
 
 
-# Topics that other systems read. Workers write only to those that the setting `kafka.results` lists.
+# Topics that other systems read. Workers write only to the topics that the setting `kafka.results` lists.
 RESULT_TOPICS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES, Topic.ANALYSES})
 
 
