@@ -150,7 +150,7 @@ def test_the_table_shows_the_new_url_of_moved_pages(find: Lostfound) -> None:
 
 def test_a_single_answer_shows_its_evidence(find: Lostfound) -> None:
     assert "redirects there" in find(f"{SITE}/guide/calibration.html").out
-    assert "less likely" in find(f"{SITE}/guide/calibration.html").out
+    assert "weaker candidate" in find(f"{SITE}/guide/calibration.html").out
 
 
 @pytest.mark.parametrize("arguments", [(), ("--missing", "--json", "--csv"), ("--from-file", "nowhere.txt")])
