@@ -88,6 +88,13 @@ def read_big_endian(data, start, size):
     return value
 
 
+@jit(inline="always")
+def copy_bytes(source, start, size, target, position):
+    """Copy bytes in a loop: the assignment of a slice takes numba two seconds to compile."""
+    for i in range(size):
+        target[position + i] = source[start + i]
+
+
 @jit()
 def _read_checksums(keys, key_offsets, values, value_offsets, sweeps, checksums):
     """Fill the columns of `CaptureChecksums`. Return the first invalid row, or -1."""
@@ -145,7 +152,7 @@ def _decode(
         start, tail = key_offsets[row], key_offsets[row + 1] - _KEY_TAIL_BYTES
         end = tail - 1
         hashes[0, i], hashes[1, i], hashes[2, i] = hash_key(keys, start, end, scratch)
-        key_bytes[key_length : key_length + end - start] = keys[start:end]
+        copy_bytes(keys, start, end - start, key_bytes, key_length)
         key_length += end - start
         key_ends[i + 1] = key_length
         position = value_offsets[row]
@@ -168,6 +175,6 @@ def _decode(
         if row_flags & _REDIRECT:
             length = read_big_endian(values, position, 2)
             position += 2
-            redirect_bytes[redirect_length : redirect_length + length] = values[position : position + length]
+            copy_bytes(values, position, length, redirect_bytes, redirect_length)
             redirect_length += length
         redirect_ends[i + 1] = redirect_length

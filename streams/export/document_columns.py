@@ -18,7 +18,7 @@ import pyarrow as pa
 from state.codecs import document_row
 from state.model import ID_BYTES
 from streams.export import arrow_arrays
-from streams.export.capture_columns import read_big_endian
+from streams.export.capture_columns import copy_bytes, read_big_endian
 from streams.export.column_hashes import hash_bytes
 from streams.export.schema import DOCUMENTS
 from streams.sketch.kernel import jit
@@ -92,17 +92,17 @@ def _decode(
     for i in range(len(rows)):
         key, value = key_offsets[rows[i]], value_offsets[rows[i]]
         numbers[0, i] = read_big_endian(keys, key, 8)
-        ids[i, :] = keys[key : key + ID_BYTES]
+        copy_bytes(keys, key, ID_BYTES, ids[i], 0)
         numbers[1, i] = read_big_endian(values, value + _FIRST_SEEN, 6)
         numbers[2, i] = read_big_endian(values, value + _TOKENS, 4)
         numbers[3, i] = read_big_endian(values, value + _SHINGLES, 4)
         numbers[4, i] = values[value + _EXPONENT]
         bins = read_big_endian(values, value + _BINS, 2)
         start = value + _HEAD_BYTES
-        signatures[signature_length : signature_length + bins] = values[start : start + bins]
+        copy_bytes(values, start, bins, signatures, signature_length)
         signature_length += bins
         signature_ends[i + 1] = signature_length
         start, end = start + bins, value_offsets[rows[i] + 1]
-        samples[sample_length : sample_length + end - start] = values[start:end]
+        copy_bytes(values, start, end - start, samples, sample_length)
         sample_length += end - start
         sample_ends[i + 1] = sample_length

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from state.codecs import link_chunk
 from streams.export import arrow_arrays
-from streams.export.capture_columns import read_big_endian
+from streams.export.capture_columns import copy_bytes, read_big_endian
 from streams.export.column_hashes import hash_key
 from streams.export.schema import LINKS
 from streams.sketch.chunk_reader import read_link
@@ -123,9 +123,9 @@ def _decode(values, offsets, rows, hashes, flags, anchors):
             target_length = shared + length
             if target_length > len(target):
                 longer = np.empty(2 * target_length, np.uint8)
-                longer[:shared] = target[:shared]
+                copy_bytes(target, 0, shared, longer, 0)
                 target, scratch = longer, np.empty(2 * target_length, np.uint8)
-            target[shared:target_length] = values[start : start + length]
+            copy_bytes(values, start, length, target, shared)
             hashes[0, link], _, hashes[1, link] = hash_key(target, 0, target_length, scratch)
             anchors[0, link], anchors[1, link] = anchor, anchor_length
             link += 1
@@ -134,8 +134,7 @@ def _decode(values, offsets, rows, hashes, flags, anchors):
 @jit()
 def _copy_anchors(values, starts, links, ends, target):
     for i in range(len(links)):
-        start = starts[links[i]]
-        target[ends[i] : ends[i + 1]] = values[start : start + ends[i + 1] - ends[i]]
+        copy_bytes(values, starts[links[i]], ends[i + 1] - ends[i], target, ends[i])
 
 
 @jit()
