@@ -17,7 +17,7 @@ def create_components(engine: SqlEngine, edges: str, table: str) -> None:
         f"{labels}_0",
         f"""
         SELECT node, node AS component
-        FROM (SELECT a AS node FROM {edges} UNION SELECT b AS node FROM {edges}) AS nodes
+        FROM (SELECT a AS node FROM {edges} UNION SELECT b AS node FROM {edges}) AS edge_nodes
         """,
     )
     engine.create(

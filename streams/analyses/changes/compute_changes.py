@@ -160,17 +160,17 @@ def _create_figures(engine: SqlEngine) -> None:
         f"""
         SELECT visits.host, visits.sweep, visits.previous, coalesce(c.pages, 0) AS pages,
                coalesce(c.unchanged, 0) AS unchanged, c.ms,
-               coalesce(now.pages, 0) - coalesce(c.pages, 0) AS new_pages,
-               coalesce(earlier.pages, 0) - coalesce(c.pages, 0) AS vanished, {deciles}
+               coalesce(current_counts.pages, 0) - coalesce(c.pages, 0) AS new_pages,
+               coalesce(previous_counts.pages, 0) - coalesce(c.pages, 0) AS vanished, {deciles}
         FROM visits
         LEFT JOIN (
             SELECT host, sweep, count(*) AS pages, sum(CASE WHEN a = b THEN 1 ELSE 0 END) AS unchanged, avg(ms) AS ms
             FROM compared_versions GROUP BY host, sweep
         ) AS c ON c.host = visits.host AND c.sweep = visits.sweep
-        LEFT JOIN (SELECT host, sweep, count(*) AS pages FROM versions GROUP BY host, sweep) AS now
-            ON now.host = visits.host AND now.sweep = visits.sweep
-        LEFT JOIN (SELECT host, sweep, count(*) AS pages FROM versions GROUP BY host, sweep) AS earlier
-            ON earlier.host = visits.host AND earlier.sweep = visits.previous
+        LEFT JOIN (SELECT host, sweep, count(*) AS pages FROM versions GROUP BY host, sweep) AS current_counts
+            ON current_counts.host = visits.host AND current_counts.sweep = visits.sweep
+        LEFT JOIN (SELECT host, sweep, count(*) AS pages FROM versions GROUP BY host, sweep) AS previous_counts
+            ON previous_counts.host = visits.host AND previous_counts.sweep = visits.previous
         LEFT JOIN change_deciles AS d ON d.host = visits.host AND d.sweep = visits.sweep
         WHERE visits.previous IS NOT NULL
         """,

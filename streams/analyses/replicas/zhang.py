@@ -81,7 +81,7 @@ def _create_containments(engine: SqlEngine) -> None:
             SELECT pair, cluster, max(in_a) AS in_a, max(in_b) AS in_b
             FROM ({_sample("a", "1 AS in_a, 0 AS in_b")} UNION ALL {_sample("b", "0 AS in_a, 1 AS in_b")}) AS samples
             GROUP BY pair, cluster
-        ) AS clusters
+        ) AS sampled_clusters
         GROUP BY pair
         HAVING sum(in_a) > 0 AND sum(in_b) > 0
         """,
