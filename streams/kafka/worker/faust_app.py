@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import faust
 import structlog
@@ -83,7 +83,7 @@ class App(faust.App):
         If partitions have been assigned again meanwhile, they have to catch up first.
         """
         super().on_rebalance_end()
-        recovery = self.tables.recovery
+        recovery = cast(TableManager, self.tables).recovery
         is_newest = recovery._generation_id == self.consumer_generation_id  # noqa: SLF001 - has no public interface
         self.runner.partitions.recovered = is_newest and not recovery.signal_recovery_start.is_set()
 
