@@ -38,6 +38,7 @@ from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.partition_snapshots import Snapshots, check_folder
 from streams.kafka.worker.runner import Runner
 from streams.settings import Settings
+from streams.sketch import chunk_reader
 
 POLL_SECONDS = 0.5
 log = structlog.get_logger(__name__)
@@ -76,6 +77,7 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
     warm_up()  # otherwise, publishing the first moves would delay a batch of pages
+    chunk_reader.target_keys({})  # compiles, which would delay the first batch of captures
     asyncio.set_event_loop(loop := asyncio.new_event_loop())  # Faust needs the loop before it runs
     try:
         loop.run_until_complete(_run(settings, broker, options, counts))
