@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from state.codecs import link_chunk
 from streams.sketch.kernel import jit
-from streams.sketch.links import (
+from streams.sketch.link_records import (
     ANCHOR_START,
     END,
     FLAGS,

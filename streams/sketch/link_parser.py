@@ -1,13 +1,8 @@
 """Parse links of the usual form, compiled by numba: attributes, the target's URL key, and the anchor text.
 
-    <a class="m" href="../x.html#top" rel="nofollow">The <b>next</b> page</a>   on https://a.org/guide/page.html
-
-    org,a)/x.html │ 00 │ 6 │ The next page
-    target        │    │ flags in decimal digits │ anchor text
-
-Such a sequence of bytes is a record; `link_chunker` cuts the records of a page into chunks. A link that needs more of
-the standards than this module knows, such as character references, non-ASCII hosts or percent-encoding, is left to
-`links`, which parses it in Python. Both give the same record for every link that this module parses.
+The result is a record for each link (`link_records`). A link that needs more of the standards than this module knows,
+such as character references, non-ASCII hosts or percent-encoding, is left to `links`, which parses it in Python. Both
+give the same record for every link that this module parses.
 """
 
 # Annotations cannot express the numba types of compiled functions.
@@ -24,8 +19,7 @@ from numpy.typing import NDArray
 
 from state.model import LinkKind
 from streams.sketch.kernel import jit
-from streams.sketch.link_scanner import TEXT_BYTES_MAX, packed
-from streams.sketch.links import (
+from streams.sketch.link_records import (
     ANCHOR_START,
     BASE,
     END,
@@ -42,6 +36,7 @@ from streams.sketch.links import (
     TARGET_END,
     A,
 )  # fmt: skip
+from streams.sketch.link_scanner import TEXT_BYTES_MAX, packed
 
 _LT, _GT, _AMPERSAND, _HASH, _SLASH, _QUESTION, _EQUALS, _PERCENT, _DOT, _COLON, _CLOSE, _SEMICOLON = b"<>&#/?=%.:);"
 _DOUBLE_QUOTE, _SINGLE_QUOTE, _SPACE_BYTE, _ZERO = b"\"' 0"

@@ -21,7 +21,7 @@ from numba import uint8, uint64
 from numpy.typing import NDArray
 
 from streams.sketch.kernel import jit, load_8_bytes
-from streams.sketch.links import IN_NAVIGATION, A
+from streams.sketch.link_records import IN_NAVIGATION, A
 
 TEXT_BYTES_MAX = 4_096  # of a link's anchor text with its markup; more is cut
 _NAME_BYTES_MAX = 8  # longer names are cut, which is enough to distinguish the names below

@@ -24,18 +24,22 @@ import numpy as np
 from state.model import LinkKind
 from streams.errors import BadUrl
 from streams.page import SuppliedLink
+from streams.sketch.link_records import (
+    HTTPS,
+    IN_NAVIGATION,
+    IS_CUT,
+    KIND_SHIFT,
+    LINK,
+    NAVIGATION,
+    NO_LINK,
+    NOFOLLOW,
+    RECORD_COLUMNS,
+)
 from streams.urls import url_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-A, AREA, LINK, BASE = 0, 1, 2, 3  # the elements that contain links, numbered as in `link_scanner`
-IN_NAVIGATION = 4  # added to the number of an element inside <nav>, <footer> or <aside>
-NAVIGATION, NOFOLLOW, HTTPS, KIND_SHIFT = 1, 2, 4, 3  # flags of a record, with the kind of link above them
-IS_CUT = 64  # the anchor was longer than the limit; this flag is not part of the record's bytes
-START, TARGET_END, ANCHOR_START, END, FLAGS = range(5)  # the columns of a record's row: offsets, and its flags
-RECORD_COLUMNS = 5
-ODD, NO_LINK = -1, -2  # in the column START: an unusual tag, to be parsed in Python; and a tag without a link
 _TAG_CACHE_BYTES, _TAG_CACHE_MARKUP_MAX = 16 << 20, 4_096  # of all tags, and of one: a page may have very long tags
 _TAG_CACHE_ENTRY_BYTES = 400  # about the memory of an entry, without its markup and its record
 _RECORDS_BYTES_MAX = 1 << 18  # of the records of a page that compiled code writes, several times the usual size
@@ -67,7 +71,7 @@ class LinkPayload(msgspec.Struct, frozen=True):
 
 
 class _Record(NamedTuple):
-    """A link as bytes, with the offsets of its parts: `link_parser` shows an example."""
+    """A link as bytes, with the offsets of its parts: see `link_records`."""
 
     data: bytes
     target_end: int

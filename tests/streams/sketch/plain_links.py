@@ -10,17 +10,8 @@ from numpy.typing import NDArray
 
 from state.codecs import link_chunk
 from state.model import Link, LinkKind
-from streams.sketch.links import (
-    BASE,
-    HTTPS,
-    IN_NAVIGATION,
-    IS_CUT,
-    KIND_SHIFT,
-    NAVIGATION,
-    NOFOLLOW,
-    ODD,
-    LinkExtractor,
-)
+from streams.sketch.link_records import BASE, HTTPS, IN_NAVIGATION, IS_CUT, KIND_SHIFT, NAVIGATION, NOFOLLOW, ODD
+from streams.sketch.links import LinkExtractor
 
 LINKS_PER_CHUNK, CHUNK_LINKS_MAX = 16, 64
 

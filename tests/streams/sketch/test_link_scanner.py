@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree
 
+from streams.sketch.link_records import AREA, BASE, IN_NAVIGATION, LINK, A
 from streams.sketch.link_scanner import TEXT_BYTES_MAX, scan
-from streams.sketch.links import AREA, BASE, IN_NAVIGATION, LINK, A
 
 NAMES = {A: "a", AREA: "area", LINK: "link", BASE: "base"}
 
