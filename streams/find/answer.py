@@ -16,7 +16,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """A URL with nearly the same document as a candidate, but in a parallel tree, such as that of a version."""
+    """A URL in a parallel tree, such as the tree of another version, that has nearly the candidate's document."""
 
     url: str
     host: str | None = None  # None: the candidate's host

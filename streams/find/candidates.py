@@ -43,7 +43,7 @@ from streams.urls import directory_prefix, host_prefix
 WORD_POSTINGS_MAX = 400  # a word or page name with more postings on a site is ignored
 QUERY_WORDS_MAX = 48
 WORDS_PER_READ = 32
-WORD_ROWS_MAX, SAMPLE_ROWS_MAX = 4_000, 4_000  # postings read per dead URL: of words, and of sampled shingles
+WORD_POSTINGS_READ_MAX, SAMPLE_POSTINGS_READ_MAX = 4_000, 4_000  # per dead URL: of words, and of sampled shingles
 NAMES_MAX, SITES_MAX, HOSTS_MAX, PARENT_PAGES_MAX = 18, 4, 16, 12
 SKETCHES_COMPARED_MAX = 64  # documents whose sketches are compared
 SKETCH_SIMILARITY_MIN = 0.04  # a smaller sum of containment and resemblance may be due to sampling error alone
@@ -97,7 +97,7 @@ class CandidateSelector:
     def _rate_urls(
         self, dead: DeadUrl, promise_by_document: dict[bytes, float], excluded: set[bytes]
     ) -> dict[bytes, float]:
-        """Return the promise of about `find.candidates_max` URLs, by key: the URLs of the first documents.
+        """Return the promise of each URL of the first documents, by URL key, for about `find.candidates_max` URLs.
 
         The promise of a URL is that of its most promising document, plus the weighted similarity of the paths.
         """
@@ -126,8 +126,8 @@ class CandidateSelector:
     def _rate_documents(self, dead: DeadUrl) -> dict[bytes, float]:
         """Return the promise of candidate documents, by prefix. Each source in turn contributes its best document.
 
-        The promise of a document is its containment plus its resemblance, both estimated from sketches, plus the
-        strength of its shared words, relative to the highest strength.
+        The promise of a document is the sum of its containment and its resemblance, both estimated from sketches, and
+        the strength of its shared words as a share of the highest such strength.
         """
         gathered_max = self._context.settings.gathered_max
         content_strengths = self._strengths_by_content(dead.row) if dead.row else {}
@@ -154,7 +154,7 @@ class CandidateSelector:
         }
 
     def _compare_sketches(self, dead: DeadUrl, content_strengths: dict[bytes, float]) -> dict[bytes, float]:
-        """Return containment plus resemblance, by prefix, for the documents with the highest strengths by content."""
+        """Return containment plus resemblance, by prefix, of the documents with the highest content strengths."""
         if dead.row is None:
             return {}
         prefixes = _strongest_prefixes(content_strengths, SKETCHES_COMPARED_MAX)
@@ -177,7 +177,7 @@ class CandidateSelector:
         for postings in self._bucket_postings.get_many(bucket.tobytes() for bucket in buckets):
             for prefix in postings:
                 strengths[prefix] += 1.0
-        postings_left = SAMPLE_ROWS_MAX
+        postings_left = SAMPLE_POSTINGS_READ_MAX
         for postings in self._sample_postings.get_many(most_divisible_shingles(row.sketch)):
             if postings_left <= 0:
                 self._counters["find_rows_max"] += 1
@@ -194,8 +194,8 @@ class CandidateSelector:
     def _searched_sites(self, dead: DeadUrl) -> list[bytes]:
         """Return the hashes of the sites to search: the old site, and the sites that are new in `missing_since`.
 
-        If that sweep visited the old host and many new hosts, as a broad crawl does, the new sites are left out,
-        because none of them is more likely than the others.
+        If the sweep `missing_since` visited the old host and many new hosts, as a broad crawl does, the new sites are
+        left out, because none of them is more likely than the others.
         """
         sweeps, old_host = self._context.sweeps, host_prefix(dead.key)
         new_hosts = sweeps.new_hosts(dead.missing_since, dead.last_sweep)[:SITES_MAX]
@@ -206,7 +206,7 @@ class CandidateSelector:
     def strengths_by_words(self, sites: list[bytes], words: Iterable[int]) -> dict[bytes, float]:
         """Return the sum of the weights of shared words, by document prefix. Rare words weigh more."""
         strengths: dict[bytes, float] = defaultdict(float)
-        postings_left = WORD_ROWS_MAX
+        postings_left = WORD_POSTINGS_READ_MAX
         keys = [(site, word) for word, site in product(words, sites)]
         cold_keys = [key for key in keys if key not in self._hot_words]
         self._counters["word_postings_max"] += len(keys) - len(cold_keys)
@@ -256,7 +256,7 @@ def _interleave(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[
 
 
 def _query_words(features: TextFeatures | None) -> list[int]:
-    """Return the hashes of the words to look up: usually more words than the index contains per text."""
+    """Return the hashes of the words to look up, usually more than the index contains for one text."""
     if features is None:
         return []
     counts = np.expm1(features.log_counts).round().astype(np.int64)

@@ -53,10 +53,10 @@ class CopyDetector:
     def copied_share(self, old_key: bytes, candidate_key: bytes, last_sweep: int, missing_since: int) -> float:
         """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
-        `last_sweep` is the last sweep that captured the old URL. Neighbours are pages that were captured in that
-        sweep and in the sweep `missing_since`. The share is 0 if the last path segments differ, or if the host was
-        not visited since the old URL went missing. With fewer than three neighbours, it is 1 if the candidate has a
-        different version number and pages of the old tree are still alive, and 0 otherwise.
+        `last_sweep` is the last sweep that captured the old URL. Neighbours are pages that were captured both in
+        `last_sweep` and in `missing_since`. The share is 0 if the last path segments differ, or if the host has not
+        been visited since the old URL went missing. With fewer than three neighbours, the share is 1 if the candidate
+        has a different version number and pages of the old tree are still alive, and 0 otherwise.
         """
         old_tree, new_tree = tree_roots(old_key, candidate_key)
         if old_tree == new_tree or self._last_sweep_of(host_prefix(old_key)) < missing_since:
@@ -82,7 +82,7 @@ class CopyDetector:
         return sum(doc is not None and self._is_copy(doc, captures) for doc, captures in pairs) / len(neighbours)
 
     def _has_page(self, tree: bytes, excluded_tree: bytes, sweep: int) -> bool:
-        """Return whether a sweep captured a page in a tree, but not in `excluded_tree`, which may be inside it."""
+        """Return whether a sweep captured a page in `tree` but outside `excluded_tree`, which may be inside `tree`."""
         excluded = excluded_tree if len(excluded_tree) > len(tree) else b"\xff"
         keys = self._view.url_keys_under(tree, _CAPTURES_PER_SCAN_MAX)
         tree_keys = [key for key in keys if not key.startswith(excluded)][:_URLS_PER_SCAN_MAX]
@@ -93,7 +93,7 @@ class CopyDetector:
     def _surviving_neighbours(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> dict[bytes, list[Capture]]:
-        """Return the captures, by URL key, of the neighbours in and near `folder` that both sweeps captured."""
+        """Return the captures, by URL key, of the pages in and near `folder` that both sweeps captured."""
         neighbours: dict[bytes, list[Capture]] = {}
         may_contain_new_tree = len(new_tree) > len(old_tree)
         for level, first_key in _scans_upwards(folder, old_tree):
@@ -103,7 +103,7 @@ class CopyDetector:
                 captures = [c for c in all_captures if c.document is not None]
                 is_surviving = {last_sweep, missing_since} <= {c.sweep for c in captures}
                 if is_surviving and not (may_contain_new_tree and key.startswith(new_tree)):
-                    # Pages of this level come first, because folders below may be other trees, such as copies.
+                    # Pages of this level are preferred, because folders below it may be other trees, such as copies.
                     (neighbours if directory_prefix(key) == level else deeper)[key] = captures
                 if len(neighbours) >= _NEIGHBOURS_MAX:
                     return neighbours
@@ -122,7 +122,7 @@ class CopyDetector:
         return sum(document is not None for document in documents) / len(counterparts)
 
     def _living_neighbours(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> dict[bytes, None]:
-        """Return the keys of living pages near the candidate, the nearest first."""
+        """Return the keys of living pages near the candidate, the nearest first, as an ordered set."""
         neighbours: dict[bytes, None] = {}
         scans = _scans_upwards(folder, new_tree)
         limit = _NEIGHBOURS_MAX if len(scans) == 1 else _NEIGHBOURS_MAX // 2
@@ -151,7 +151,7 @@ class CopyDetector:
         return next((c.document for c in captures if c.sweep == last_sweep), None)
 
     def _is_copy(self, document: bytes, captures: list[Capture]) -> bool:
-        """Return whether a document equals or resembles a version of the page that these captures show."""
+        """Return whether a document equals or resembles one of the documents of these captures."""
         versions = list(dict.fromkeys(c.document for c in captures if c.document is not None))
         if document in versions:
             return True
@@ -166,7 +166,7 @@ def _scans_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
     """Return scans, as (key prefix, first key), of a folder and of its parents up to the root of its tree.
 
     Each parent is scanned from the folder's key to the end of the parent's key range, then from the start of that
-    range. This way, close neighbours come before pages of other trees further up, such as copies of this tree.
+    range. Close neighbours are therefore found before pages of other trees, such as copies of this tree.
     """
     level, scans = folder, [(folder, folder)]
     while len(level) > len(tree) and len(scans) < _SCANS_MAX:
@@ -188,7 +188,7 @@ def tree_roots(old_key: bytes, candidate_key: bytes) -> tuple[bytes, bytes]:
 
 @lru_cache(maxsize=16_384)
 def version_of(key: bytes) -> str | None:
-    """Return the version numbers in the folders of a URL, such as `1.2` for `/docs/v1.2/a.html`; None if none."""
+    """Return the version numbers in a URL's folders, such as `1.2` for `/docs/v1.2/a.html`, or None."""
     folders = key[len(host_prefix(key)) :].split(b"?", 1)[0].split(b"/")[1:-1]
     matches = (_VERSION.fullmatch(folder.decode("utf-8", "replace")) for folder in folders)
     return "/".join(match["number"].lower() for match in matches if match) or None

@@ -8,8 +8,7 @@ important first, decide which copy is the best:
 2. It has the host and the version numbers of the old URL.
 3. It is predicted by a rewrite rule, learned from the moves of other pages of the old tree.
 
-If copies are equal by these criteria, they stay separate candidates. Otherwise the best copy represents the other
-copies.
+Copies that equal the best copy by these criteria stay separate candidates. The best copy represents the worse copies.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from streams.find.ranking import RankedCandidate, best_first
 from streams.urls import host_prefix
 
 GROUPED_MAX = 12  # number of best candidates that are compared with each other
-# The minimum resemblance of copies that have the same host and version numbers, and of other copies.
+# Minimum resemblance of copies: of those with the same host and version numbers, and of all others.
 SAME_EDITION_RESEMBLANCE_MIN, OTHER_EDITION_RESEMBLANCE_MIN = 0.8, 0.2
 
 Resemblances = Callable[[RankedCandidate, list[RankedCandidate]], list[float]]
@@ -30,7 +29,7 @@ Resemblances = Callable[[RankedCandidate, list[RankedCandidate]], list[float]]
 def group_copies(old_key: bytes, ranked: list[RankedCandidate], resemblances: Resemblances) -> list[RankedCandidate]:
     """Group copies. Return the best copy of each group, with the highest score in the group, sorted by score.
 
-    `resemblances` compares the last document of one candidate with the last documents of others.
+    `resemblances` compares the last document of one candidate with the last document of each other candidate.
     """
     remaining, representatives = ranked[:GROUPED_MAX], []
     while remaining:

@@ -27,9 +27,10 @@ _CHUNKS_READ_MAX = 64
 def declared_targets(
     view: View, captures: Iterable[Capture], shared_pages_min: int
 ) -> dict[bytes, tuple[LinkKind, float]]:
-    """Return the targets that captures of one URL declare, by URL key: the strongest kind of link and its strength.
+    """Return the strongest kind of link to each declared target, and its strength, by the target's URL key.
 
-    The strength is lower if at least `shared_pages_min` other pages declare the same target by the same kind of link.
+    All captures are of one URL. The strength of a target is lower if at least `shared_pages_min` other pages declare
+    the same target with the same kind of link.
     """
     lists = view.link_lists({(capture.key, capture.links) for capture in captures if capture.links})
     if not lists:
@@ -53,7 +54,7 @@ def declared_targets(
 
 
 def _is_shared(view: View, target: bytes, kind: LinkKind, shared_pages_min: int) -> bool:
-    """Return whether many pages declare the same target."""
+    """Return whether at least `shared_pages_min` other pages declare a target with the same kind of link."""
     (prefixes,) = view.chunk_prefixes([target], _CHUNKS_READ_MAX)
     chunks = view.link_chunks_by_prefixes(prefixes)
     declaring_chunks = [

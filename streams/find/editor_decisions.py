@@ -26,7 +26,7 @@ _DECISION_EVIDENCE_KINDS = {"decision", "stop", "target_missing", "not_captured"
 
 
 class _Target(msgspec.Struct, frozen=True):
-    """Where decisions lead: the last new URL, its history, and the missing URLs on the way there."""
+    """Where decisions lead: the last new URL, its history, and the missing URLs in between (`hops`)."""
 
     url: str
     history: UrlHistory
@@ -48,11 +48,11 @@ class EditorDecisions:
             self._by_key.get_many(keys)
 
     def first(self, keys: Sequence[bytes]) -> Decision | None:
-        """Return the decision about the first of these URL keys that has one, or None."""
+        """Return the decision about the first of these URL keys about which there is one, or None."""
         return next(filter(None, self._by_key.get_many(keys)), None) if self._has_any else None
 
     def apply(self, answer: Answer, keys: Sequence[bytes]) -> Answer:
-        """Apply the decision about a URL to the answer, if there is one. `keys` are the keys that the URL may have.
+        """Apply the decision about a URL, if there is one, to its answer. `keys` are the keys that the URL may have.
 
         An `alive` answer keeps its status and only mentions the decision.
         """
@@ -95,7 +95,7 @@ class EditorDecisions:
 
 
 def _target_candidate(target: _Target, ranked: Sequence[Candidate], decision_evidence: Evidence) -> Candidate:
-    """Return the decided new URL as a candidate. If the ranking contains this URL, keep its figures."""
+    """Return the decided new URL as a candidate. Keep the figures of this URL if it was ranked."""
     history = target.history
     evidence = [decision_evidence, *(Evidence("stop", 1.0, hop) for hop in target.hops)]
     if not history.is_alive:

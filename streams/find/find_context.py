@@ -1,4 +1,4 @@
-"""Define what all steps of a `Finder` share: the view, caches, settings, limit counters and the dead URL."""
+"""Define what all steps of a search share: the view, caches, settings, limit counters and the dead URL."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
 _HISTORIES_CACHED, _ROWS_CACHED, _LOCATIONS_CACHED = 16_384, 8_192, 2_048
-_LOCATIONS_MAX = 16  # URLs per document: the URLs at which it appeared latest
+_LOCATIONS_MAX = 16  # URLs per document: those at which the document appeared most recently
 _LOCATIONS_READ, _VERSIONS_READ = 64, 8
 _STUB_SHARE = 0.4  # if the last version is shorter than this share of the longest version, it is a stub
 
 
 class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A URL that went missing in a sweep, and the row and text features of the document that represents its page.
+    """A URL that went missing in a sweep, with the row and text features of the document that represents its page.
 
-    `row` is None if the URL never had a document; `features` is None if the text of the document is not stored.
+    `row` is None if the URL never had a document. `features` is None if the text of the document is not stored.
     """
 
     key: bytes
@@ -104,7 +104,7 @@ class FindContext:
             yield build_history(key, captures, self.sweeps, lambda _document, _key: False)
 
     def _read_locations(self, documents: list[bytes]) -> Iterator[list[bytes]]:
-        """Yield, per document id or prefix, the keys of up to `_LOCATIONS_MAX` URLs at which it appeared latest."""
+        """Yield, for each document id or prefix, the keys of at most `_LOCATIONS_MAX` URLs, the most recent."""
         for locations in self.view.locations_with_times(documents, _LOCATIONS_READ):
             if len(locations) <= _LOCATIONS_MAX:
                 yield [key for key, _ in locations]
@@ -122,5 +122,5 @@ class FindContext:
 
 
 def _last_captures(history: UrlHistory) -> list[Capture]:
-    """Return the last page of a URL, and its last failure."""
+    """Return the last page of a URL and the URL's last failure, if they exist."""
     return [*history.pages[-1:], *history.failures[-1:]]

@@ -39,7 +39,7 @@ from streams.urls import host_prefix, url_key
 
 BLOCK_URLS = 2_000  # all URLs of a block are traced before the rules learned from their moves are applied
 LEARN_CONFIDENCE_MIN = 0.25  # rules are learned from moves with at least this confidence
-MOVES_MAX = 20_000  # rules are learned from at most this many moves, the most recently found
+MOVES_MAX = 20_000  # rules are learned from at most this many of the moves found last
 NEIGHBOURS_MAX = 24  # missing neighbours traced per URL to learn rules, if only a few URLs are requested
 
 
@@ -76,7 +76,7 @@ class Finder:
         self._mirror_copies = MirrorCopies(self._context)
 
     def find(self, url: str) -> Answer:
-        """Return the answer for one URL, without rewrite rules, which are learned from the moves of other URLs."""
+        """Return the answer for one URL, without the help of rewrite rules, which need the moves of other URLs."""
         return self._answer(self._search(url), NO_RULES)
 
     def find_many(self, urls: Iterable[str]) -> Iterator[Answer]:
@@ -136,10 +136,10 @@ class Finder:
         return _Case(url, history, SearchResult(dead, trace, redirect), known_url)
 
     def _read_history(self, key: bytes) -> tuple[UrlHistory, str | None]:
-        """Return the history of a URL.
+        """Return the history of a URL, and None.
 
-        If the URL was never captured, return the history of a URL that differs only by tracking parameters, and that
-        URL.
+        If the URL was never captured, but a URL was that differs only in its tracking parameters, return the history
+        of the captured URL, and that URL.
         """
         history = self._context.checked_history(key)
         if not _is_unknown(history):
@@ -150,7 +150,7 @@ class Finder:
         return self._context.checked_history(other_key), self._context.view.captures(other_key)[-1].url
 
     def _missing_neighbours(self, case: _Case) -> list[str]:
-        """Return missing URLs in the folder of a URL, in order of key, or [] if the URL itself has a sure move."""
+        """Return missing URLs in the folder of a URL, sorted by key, or [] if the URL has a sure move itself."""
         if case.history is None or case.result is None or self._move_target(case) is not None:
             return []
         keys = (key for key in folder_neighbours(self._context, case.history.key) if key != case.history.key)
@@ -159,7 +159,7 @@ class Finder:
         return list(islice(missing, NEIGHBOURS_MAX))
 
     def _move_target(self, case: _Case) -> str | None:
-        """Return the new URL if rules can be learned from the move: it is sure, or an editor decided it."""
+        """Return the new URL if the move is sure or an editor decided it, so that rules can be learned from it."""
         decision = self._decisions.first(case.keys)
         return decision.new_url if decision is not None else self._sure_move_target(case)
 
@@ -194,7 +194,7 @@ class Finder:
         )
 
     def _mirror_copy(self, result: SearchResult) -> MirrorCopy | None:
-        """Return the copy of a dead page on a mirror; None if the old URL redirects there, which is a move."""
+        """Return the copy of a dead page on a mirror, or None. A redirect from the old URL to a copy is a move."""
         copy = self._mirror_copies.find(result.dead)
         is_redirect = copy is not None and result.redirect is not None and result.redirect.history.key in copy.keys
         return None if is_redirect else copy
@@ -209,7 +209,7 @@ class Finder:
         return SearchResult(result.dead, Trace(ranked, result.trace.hops), result.redirect, predictions)
 
     def _sure_move_target(self, case: _Case) -> str | None:
-        """Return the new URL if rules can be learned from the move: it is sure, direct and not to a copied tree."""
+        """Return the new URL if the move is sure, direct and not to a copied tree, so that rules can be learned."""
         if case.result is None or not case.result.trace.ranked or case.result.trace.hops:
             return None
         # The move must be sure without the help of rules and redirects.
@@ -224,14 +224,14 @@ class Finder:
         return best.history.pages[-1].url if is_sure else None
 
     def _resemblances(self, candidate: RankedCandidate, others: list[RankedCandidate]) -> list[float]:
-        """Return the resemblances of the last documents of one candidate and of others."""
+        """Return how much the last document of each other candidate resembles that of `candidate`."""
         own, *documents = (c.history.pages[-1].document or b"" for c in (candidate, *others))
-        row, *rows = self._context.rows.get_many([own, *documents])
-        known = {document: row.sketch for document, row in zip(documents, rows, strict=True) if row is not None}
-        if row is None or not known:
+        own_row, *rows = self._context.rows.get_many([own, *documents])
+        sketches = {document: row.sketch for document, row in zip(documents, rows, strict=True) if row is not None}
+        if own_row is None or not sketches:
             return [float(document == own) for document in documents]
-        values = sketcher.compare_with_each(row.sketch, list(known.values())).resemblance.tolist()
-        by_document = dict(zip(known, values, strict=True))
+        values = sketcher.compare_with_each(own_row.sketch, list(sketches.values())).resemblance.tolist()
+        by_document = dict(zip(sketches, values, strict=True))
         return [1.0 if document == own else by_document.get(document, 0.0) for document in documents]
 
     def _uncaptured_answer(self, case: _Case, rules: Rules) -> Answer:
@@ -272,11 +272,11 @@ def _target_key(prediction: Prediction) -> bytes | None:
 
 @cache
 def warm_up() -> None:
-    """Compile and load what the first search needs, and exempt it from garbage collection. Call at process start.
+    """Compile and load what searches need, and exempt all existing objects from garbage collection.
 
-    This is only for processes that search for many URLs: loading takes longer than a few searches in numpy. The
-    exemption helps because the compiler leaves a few hundred thousand objects that live as long as the process. Full
-    collections would visit all of them, which adds 100 ms to about every hundredth search.
+    Call this at the start of a process that searches for many URLs: loading takes longer than a few searches in
+    numpy. The compiler leaves a few hundred thousand objects that live as long as the process. Without the exemption,
+    full collections visit all of them, which adds 100 ms to about every hundredth search.
     """
     example = Sketcher(Scheme())
     sketch = example.sketch("a few words are enough")

@@ -58,7 +58,7 @@ class Substitution(msgspec.Struct, frozen=True):
 
 
 class _Change(NamedTuple):
-    """The links of a page before and after it stopped linking to the dead URL. Chunks are given by their ids."""
+    """The chunks of a page's links before and after the page stopped linking to the dead URL. Chunks are ids."""
 
     source: bytes  # URL key of the page
     host: bytes
@@ -69,7 +69,7 @@ class _Change(NamedTuple):
 
     @property
     def vote_group(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """The chunks that were replaced, and their replacements: pages with the same value share one vote."""
+        """The chunks that were replaced, and their replacements. Pages with equal vote groups share one vote."""
         return self.old_chunks, self.new_chunks
 
 
@@ -215,7 +215,7 @@ class LinkEvidence:
     def last_captures_with(
         self, sources: Sequence[bytes], anchors_by_chunk: Mapping[bytes, list[str]]
     ) -> list[tuple[Capture, list[bytes]]]:
-        """Return the last capture of each source with one of these chunks, and the ids of all chunks in it."""
+        """Return, for each source, its last capture with one of these chunks, and the ids of all its chunks."""
         histories = self._url_histories.get_many(sources)
         captures = [page for history in histories for page in reversed(history.pages) if page.links]
         lists = self._lists.get_many((capture.key, capture.links) for capture in captures)
@@ -226,7 +226,7 @@ class LinkEvidence:
         return list(last_by_source.values())
 
     def _votes(self, change: _Change, key: bytes) -> list[_Vote]:
-        """Return a page's votes for the new targets of the anchors that led to the dead URL."""
+        """Return a page's votes for the new targets of the anchors that used to link to the dead URL."""
         new_links = list(chain.from_iterable(self._chunks.get_many(change.new_chunks)))
         if any(link.target == key for link in new_links):  # the page still links to the dead URL
             return []
@@ -249,7 +249,7 @@ class LinkEvidence:
         ]
 
     def _read_targets_per_anchor(self, host: bytes) -> Mapping[str, int]:
-        """Return the anchors with several targets in a sample of a host's pages, and the number of targets."""
+        """Return the number of targets of each anchor that has several in a sample of a host's pages."""
         captures = [c for history in self._site_sample(host) for c in history if c.links]
         last_sweep = max((c.sweep for c in captures), default=0)
         pages = [(c.key, c.links) for c in captures if c.sweep == last_sweep][:_SAMPLE_PAGES]
@@ -269,12 +269,12 @@ class LinkEvidence:
 
 
 def normalise(anchor: str) -> str:
-    """Return an anchor as it is compared with others: without differences in case and white space."""
+    """Return an anchor in the form in which anchors are compared: case-folded, with single spaces."""
     return " ".join(anchor.casefold().split())
 
 
 def _count_replaced_targets(target: bytes, old_links: Sequence[Link], new_links: Sequence[Link]) -> int:
-    """Count the old targets whose anchors lead to this target now. A login page may replace all targets."""
+    """Count the old targets whose anchors now link to this target. A login page may replace all targets."""
     anchors = {normalise(link.anchor) for link in new_links if link.target == target}
     return len({link.target for link in old_links if normalise(link.anchor) in anchors})
 

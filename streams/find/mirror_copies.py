@@ -1,4 +1,4 @@
-"""Find copies of dead pages on mirrors: the page at the same path of a host that `lostfound mirrors` paired.
+"""Find copies of dead pages on mirrors: pages at the same path of a host that `lostfound mirrors` paired.
 
 A copy is a page of a mirror at level 1, 2 or 3 that existed alongside the old page, is alive, and still has similar
 text. If the mirror captured the page only after the old URL went missing, the page moved to the mirror instead.
@@ -23,14 +23,14 @@ from streams.sketch.sketcher import Comparison
 from streams.timestamps import format_iso
 from streams.urls import host_prefix, url_key
 
-ANALYSIS, METHOD = "mirrors", "samples"  # of the stored results
+ANALYSIS, METHOD = "mirrors", "samples"  # name the stored results to read
 _LEVELS = frozenset("123")
-_RESEMBLANCE_MIN = 0.5  # as between the pages of a mirror at level 3
+_RESEMBLANCE_MIN = 0.5  # the same minimum as for the pages of a mirror at level 3
 _CONFIDENCE_MAX = 0.97
 
 
 class StoredMirror(msgspec.Struct, frozen=True):
-    """The fields of a stored result that are needed here."""
+    """The fields of a stored result that `find` needs."""
 
     hosts: tuple[str, str]
     level: str
@@ -53,10 +53,10 @@ class MirrorCopy(NamedTuple):
     keys: frozenset[bytes] = frozenset()  # of all copies of the page, on all mirrors
 
     def insert(self, candidates: list[Candidate], *, is_moved: bool) -> tuple[list[Candidate], bool]:
-        """Return the candidates with the copy, and whether the copy comes first.
+        """Return the candidates with the copy inserted, and whether the copy comes first.
 
-        The copy comes first unless the page moved: the copy then follows the new URL. Only one candidate can be
-        right, so the confidence of the others is at most 1 minus the confidence of the first.
+        The copy comes first unless the page moved, in which case the copy follows the new URL. Only one candidate can
+        be right, so the confidence of all others is at most 1 minus the confidence of the first.
         """
         ranked = next((c for c in candidates if url_key(c.url) == self.history.key), None)
         copy = self._candidate(ranked.evidence if ranked is not None else [])
@@ -92,7 +92,7 @@ class MirrorCopies:
 
     @cached_property
     def _mirrors_by_host(self) -> dict[bytes, list[tuple[bytes, StoredMirror]]]:
-        """The mirrors of each host, each with the key of the other host, by host key."""
+        """For each host key, the mirrors of the host: pairs of the other host's key and the stored mirror."""
         decoder = msgspec.json.Decoder(StoredMirror)
         mirrors_by_host: defaultdict[bytes, list[tuple[bytes, StoredMirror]]] = defaultdict(list)
         for line in self._context.view.newest_results(ANALYSIS, METHOD):
@@ -140,7 +140,7 @@ class MirrorCopies:
 
 
 def _host_key(name: str) -> bytes:
-    """Return the host key of a host name with an optional port; empty if the name is invalid."""
+    """Return the host key of a host name with an optional port, or b"" if the name is invalid."""
     try:
         return host_prefix(url_key(f"http://{name}/"))
     except BadUrl:

@@ -1,9 +1,9 @@
 """Find candidates for a URL that no sweep captured, but to which pages link, by the words around these links.
 
-The anchors of the links, up to 16 words on either side of them in the same line, and the words of the URL itself are
-a query. Living pages are ranked by BM25 (Robertson and Zaragoza, "The probabilistic relevance framework", 2009) over
-their titles and texts, and by whether pages link to them with the same anchor. The evidence of a link substitution
-(`streams.find.link_evidence`) is added.
+The query consists of the anchors of the links, up to 16 words on either side of them in the same line, and the words
+of the URL itself. Living pages are ranked by BM25 (Robertson and Zaragoza, "The probabilistic relevance framework",
+2009) over their titles and texts, and by whether pages link to them with the same anchor. The evidence of link
+substitutions (`streams.find.link_evidence`) raises the rating.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _TEXTS_READ, _SITES_MAX = 16, 4
 _QUERY_WORDS_MAX, _NAMES_MAX = 48, 6
 _PAGES_RATED_MAX, _ANCHORS_COMPARED_MAX, _CHUNKS_PER_PAGE = 96, 16, 16
 _ANCHOR_WEIGHT, _URL_WEIGHT, _CONTEXT_WEIGHT = 1.0, 0.7, 0.15
-_TITLE_FACTOR = 3.0  # a word of the title is counted like this many occurrences in the text
-_K1, _B, _USUAL_WORDS = 1.2, 0.5, 400.0  # parameters of BM25; words of a text of usual length
+_TITLE_FACTOR = 3.0  # a word of the title weighs as much as this many occurrences in the text
+_K1, _B, _USUAL_WORDS = 1.2, 0.5, 400.0  # parameters of BM25, and the number of words in a text of usual length
 _SAME_ANCHOR_BONUS, _SUBSTITUTION_BONUS = 0.3, 0.8
 # The confidence is logistic in the rating and in its margin to the second-best rating. It is never high, because
 # the page itself is unknown.
@@ -46,7 +46,7 @@ class InLinks(msgspec.Struct, frozen=True):
     sources: Sequence[bytes]  # URL keys
     anchors: Mapping[str, int]  # number of pages by normalised anchor
     contexts: Sequence[str]
-    linking_now: frozenset[bytes] = frozenset()  # the sources whose last page still has the links
+    linking_now: frozenset[bytes] = frozenset()  # the sources that still had such a link in their last capture
 
 
 class _Rated(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class NeverSeenSearch:
         self._context, self._selector = context, selector
 
     def search(self, key: bytes, url: str) -> list[Candidate] | None:
-        """Return the candidates, the best first, or None if no page links to the URL."""
+        """Return the candidates, the best first, or None if no page has ever linked to the URL."""
         in_links = self._read_in_links(key)
         if in_links is None:
             return None
@@ -118,7 +118,7 @@ class NeverSeenSearch:
         self, key: bytes, url: str, in_links: InLinks, weights: Mapping[int, float],
         substitutions: Mapping[bytes, Substitution],
     ) -> list[UrlHistory]:  # fmt: skip
-        """Return the histories of living pages that share words with the query, or to which pages link instead."""
+        """Return the histories of living pages that share words with the query or replace the URL in links."""
         hosts = dict.fromkeys(map(host_prefix, (key, *in_links.sources)))
         sites = list(dict.fromkeys(site_hash(host + b"/") for host in hosts))[:_SITES_MAX]
         names = [page_name_hash(name) for name in segment_name_variants(url)[:_NAMES_MAX]]
@@ -156,7 +156,7 @@ class NeverSeenSearch:
         return sorted(rated, key=lambda r: (-r.rating, r.history.key))
 
     def _bm25(self, weights: Mapping[int, float], page: TextFeatures) -> float:
-        """Return the BM25 of a page as a share of the highest possible value."""
+        """Return the BM25 score of a page as a share of the highest possible score."""
         counts: dict[int, float] = dict(zip(page.words.tolist(), np.expm1(page.log_counts).tolist(), strict=True))
         for word in self._context.text_features.title_words(page.title).tolist():
             counts[word] = counts.get(word, 0.0) + _TITLE_FACTOR
@@ -166,7 +166,7 @@ class NeverSeenSearch:
         return value / (sum(weights.values()) or 1.0)
 
     def _with_same_anchor(self, keys: Sequence[bytes], key: bytes, anchors: Mapping[str, int]) -> set[bytes]:
-        """Return the URLs to which pages link with an anchor that they also use for `key`, and for few others."""
+        """Return the URLs to which pages link with an anchor of `key` that has hardly any other targets."""
         targets_per_anchor = self._context.link_evidence.targets_per_anchor(host_prefix(key))
         specific_anchors = {anchor for anchor in anchors if targets_per_anchor.get(anchor, 1) <= 2}
         view, same = self._context.view, set()

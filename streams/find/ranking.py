@@ -41,7 +41,7 @@ class PageComparer:
         self._context.rows.get_many(without_text)
 
     def path_similarity(self, key: bytes) -> float:
-        """Return the similarity of a URL key's path and the old URL's path, 0 to 1."""
+        """Return the similarity of a URL key's path to the old URL's path, from 0 to 1."""
         return self._path_similarity(path_features(key))
 
     def compare(self, document: bytes) -> Similarity:
@@ -82,7 +82,7 @@ class Ranker:
         self._context = context
 
     def rank(self, comparer: PageComparer, histories: list[UrlHistory]) -> list[RankedCandidate]:
-        """Return the candidates, the best first. Soft 404s among the first `CHECKED_MAX` are dropped."""
+        """Return the candidates, the best first. Drop suspected soft 404s among the first `CHECKED_MAX`."""
         dead, soft_404_detector = comparer.dead, self._context.soft_404_detector
         coexisting_documents = (history.document_in_sweep(dead.last_sweep) for history in histories)
         versions = chain.from_iterable(_versions_to_compare(dead, history) for history in histories)
@@ -122,7 +122,7 @@ class Ranker:
     def apply_predictions(
         self, dead: DeadUrl, ranked: list[RankedCandidate], predictions: Mapping[bytes, Prediction]
     ) -> list[RankedCandidate]:
-        """Add the predicted URLs that are alive to the candidates, and the support of rules to all scores."""
+        """Add living URLs that rules predict to the candidates, and the support of rules to the scores."""
         if not predictions:
             return ranked
         context, comparer = self._context, PageComparer(self._context, dead)
@@ -142,7 +142,7 @@ class Ranker:
     ) -> RankedCandidate:
         """Add the support of a rule to the score, unless the candidate is a copy or the rule is a folding rule.
 
-        If rules lead elsewhere, a candidate at the same path in another version's tree is a copy.
+        If rules predict a different URL, a candidate at the same path in another version's tree is a copy.
         """
         confidences = {key: p.confidence for key, p in predictions.items() if not p.rule.is_folding}
         key, traits = candidate.history.key, candidate.traits
@@ -205,7 +205,7 @@ def best_first(candidates: Iterable[RankedCandidate]) -> list[RankedCandidate]:
 
 
 def _mark_copied_trees(dead: DeadUrl, candidates: list[RankedCandidate]) -> list[RankedCandidate]:
-    """Mark all pages of the trees in which a copy of the old page was found."""
+    """Mark all candidates in a copied tree, even those whose own check found no copies."""
     shares: dict[bytes, float] = {}
     for candidate in candidates:
         _, tree = tree_roots(dead.key, candidate.history.key)
@@ -222,7 +222,7 @@ def _mark_if_under(candidate: RankedCandidate, shares: Mapping[bytes, float]) ->
 
 
 def _versions_to_compare(dead: DeadUrl, history: UrlHistory) -> list[bytes]:
-    """Return the candidate's first and last documents since the old URL went missing, without duplicates."""
+    """Return the candidate's first and last distinct documents since the old URL went missing."""
     versions = history.documents_since(dead.missing_since)
     return versions if len(versions) <= 2 else [versions[0], versions[-1]]
 

@@ -10,7 +10,7 @@
 | vercel             | `redirects` of vercel.json                   | path, and host if there are several     |
 | mkdocs-redirects   | settings of the plugin in mkdocs.yml         | source file of the old page             |
 | sphinx-reredirects | the dictionary `redirects` of conf.py        | document name of the old page           |
-| csv                | `old,new,confidence` with a header           | none                                    |
+| csv                | columns `old`, `new` and `confidence`        | none                                    |
 
 URLs are written in WHATWG's normal form, which has no spaces, line ends or control characters. Characters with a
 special meaning in a format are escaped or percent-encoded. User names and passwords are never written. A redirect
@@ -39,7 +39,7 @@ _PRINTABLE_ASCII = re.compile(r"[!-~]+")
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
-    """Redirects as (target, confidence), and why others were dropped, both by old URL."""
+    """Redirects as (target, confidence), and the reasons why others were dropped, both by old URL."""
 
     moves: dict[str, tuple[str, float]]
     dropped: dict[str, str]
@@ -80,7 +80,7 @@ def flatten_chains(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
             dropped[old] = "is not a URL that can be redirected"
             continue
         if key in steps:
-            continue  # a different spelling of an earlier URL
+            continue  # an earlier URL has the same key
         key_by_url[old] = key
         steps[key] = target_key, target, confidence
     moves: dict[str, tuple[str, float]] = {}
@@ -101,8 +101,8 @@ def flatten_chains(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
 def render(redirects: RedirectMap, format_name: str, site_url: str | None = None) -> tuple[str, dict[str, str]]:
     """Return the text of a map, and the reason for each dropped old URL. Raise InputError for an unknown format.
 
-    `site_url` is the root of the site, for formats that name its pages by their paths. By default, it is the root of
-    the host with the most old URLs.
+    `site_url` is the root of the site, for formats that identify pages by their paths on the site. By default, it is
+    the root of the host with the most old URLs.
     """
     if format_name not in FORMATS:
         raise InputError(f"unknown redirect map format {format_name!r}", f"use one of {', '.join(FORMATS)}")
@@ -159,7 +159,7 @@ def _without_credentials(url: str) -> can_ada.URL:
 
 
 def _set_page_paths(rows: list[MapRow], site_url: str | None, dropped: dict[str, str]) -> list[MapRow]:
-    """Set the `page_path` of each row. Drop rows outside the site, which consists of a host and a folder."""
+    """Return the rows inside the site (a host and a folder) with their `page_path`. Drop the others."""
     if site_url is not None:
         host, path, _ = split_url(can_ada.parse(site_url))
         site = host + path[: path.rindex("/") + 1]
@@ -176,7 +176,7 @@ def _set_page_paths(rows: list[MapRow], site_url: str | None, dropped: dict[str,
 
 
 def _keep_most_confident(rows: list[MapRow], limit: int, format_name: str, dropped: dict[str, str]) -> list[MapRow]:
-    """Return the `limit` rows with the highest confidence, in their original order. Drop the others."""
+    """Return the `limit` rows with the highest confidence in their original order. Drop the others."""
     excess_rows = sorted(rows, key=lambda row: -row.confidence)[limit:]
     for row in excess_rows:
         dropped[row.captured_url] = (

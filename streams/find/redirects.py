@@ -27,7 +27,7 @@ class RedirectTarget(msgspec.Struct, frozen=True):
 
 
 def follow_redirects(context: FindContext, history: UrlHistory) -> RedirectTarget | None:
-    """Return the end of a URL's redirects, or None if there are none or if they are invalid, too many or a loop."""
+    """Return the end of a URL's redirects, or None. Redirects that are invalid, too many or a loop have no end."""
     redirects = [capture for capture in history.failures if capture.redirect]
     if not redirects:
         return None

@@ -20,15 +20,15 @@ from streams.find.trace import Trace
 from streams.timestamps import format_iso
 from streams.urls import domain_key, host_prefix, key_host
 
-_FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3  # for a page folded into a larger one
+_FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3  # of an old page that was folded into a larger page
 _COEXISTED_MIN, _PATH_MIN, _COSINE_MIN = 0.2, 0.3, 0.2  # weaker evidence is not reported
-_UNCAPTURED_TARGET_CONFIDENCE = 0.6  # for a target of a redirect, or of links, that no sweep captured
+_UNCAPTURED_TARGET_CONFIDENCE = 0.6  # for a target of a redirect or of links if no sweep captured the target
 _GUESS_FACTOR = 0.3  # confidence of a guess, as a share of its rule's confidence
 _SAME_PAGE_SUFFIXES = (b"/", b".html", b"/index", b"/")  # stripped in this order
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """The search result for one dead URL; `predictions` maps URL keys to the predictions of rewrite rules."""
+    """The search result for one dead URL. `predictions` maps the keys of predicted URLs to their predictions."""
 
     dead: DeadUrl
     trace: Trace
@@ -108,7 +108,7 @@ def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int)
 
 
 def _is_same_page(a: RankedCandidate, b: RankedCandidate) -> bool:
-    """Return whether two URLs, such as `/x` and `/x/`, are one page. Neither then lowers the other's confidence."""
+    """Return whether two candidates, such as `/x` and `/x/`, are one page. If so, they do not compete."""
     if a.history.pages[-1].document != b.history.pages[-1].document:
         return False
     key_a, key_b = a.history.key, b.history.key
@@ -215,7 +215,7 @@ def link_evidence(dead: DeadUrl, key: bytes) -> list[Evidence]:
 
 
 def substitution_evidence(substitution: Substitution) -> Evidence:
-    """Return the evidence of a link substitution: its strength, the number of pages, and their anchor."""
+    """Return a link substitution as evidence: its strength, the number of linking pages, and their anchor."""
     strength = round(substitution.strength, 4)
     return Evidence("link_substitution", strength, pages=substitution.pages, anchor=substitution.anchor)
 

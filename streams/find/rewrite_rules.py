@@ -2,9 +2,9 @@
 
 A rule replaces the beginning and the extension of a URL: the move from https://a/doc/x.html to https://b/guide/x/
 supports the rule `//a/doc/*.html -> //b/guide/*/`. A move supports one rule per word boundary in the common end of
-both URLs, so that `/doc/x/*` and `/doc/*` compete. Among the moves whose old URL a rule matches, the share that it
-explains is its confidence. If several pages of a folder moved to one page, the rule is `/doc/* -> /doc.html`, a
-folding rule.
+both URLs, so that `/doc/x/*` and `/doc/*` compete. The confidence of a rule is the share of correctly predicted moves
+among the moves whose old URL the rule matches. If several pages of a folder moved to one page, the rule is a folding
+rule, such as `/doc/* -> /doc.html`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-_SUPPORT_MIN, _CUTS_MAX = 2, 24  # moves per rule; rules per move
+_SUPPORT_MIN, _CUTS_MAX = 2, 24  # moves that must support a rule; rules that a move can support
 _HEAD_CHARACTERS_MIN = 3  # `//` and a character of the host
 _HEADS_MAX = 64  # beginnings tried per URL, which may consist of separators only
 _EXTENSION = re.compile(
@@ -24,7 +24,7 @@ _EXTENSION = re.compile(
 
 
 class Rule(NamedTuple):
-    """`old_head*old_end -> new_head*new_end`, without scheme; a folding rule has a single page as its target."""
+    """`old_head*old_end -> new_head*new_end`, without schemes. The target of a folding rule is a single page."""
 
     old_head: str
     old_end: str
@@ -99,13 +99,13 @@ def _split_extension(url: str) -> tuple[str, str]:
 
 
 def _heads(stem: str, end: str) -> Iterator[tuple[str, str]]:
-    """Return (head, end) of the rules that may match a URL: heads are prefixes of the stem, the shortest first."""
+    """Return (head, end) of the rules that may match a URL. Heads are prefixes of the stem, the shortest first."""
     lengths = (n for n in range(_HEAD_CHARACTERS_MIN, len(stem) + 1) if not stem[n - 1].isalnum())
     return ((stem[:length], end) for length in islice(lengths, _HEADS_MAX))
 
 
 def _cut_common_end(old_stem: str, new_stem: str) -> Iterator[tuple[str, str]]:
-    """Yield the heads that remain if a common end of whole words is cut off both stems, the shortest first."""
+    """Yield the pairs of heads that remain if common last words are cut off both stems, the shortest first."""
     pairs = zip(reversed(old_stem), reversed(new_stem), strict=False)
     common_length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     for cut in range(common_length, 0, -1):

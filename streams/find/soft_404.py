@@ -1,9 +1,9 @@
-"""Suspect soft 404s: error pages with status 200, to which many unrelated URLs of a host changed.
+"""Detect suspected soft 404s: error pages with status 200, to which many unrelated URLs of a host changed.
 
 An error page often contains the requested URL or a request id, so each URL serves a document of its own. The
 documents of one cluster are therefore treated as one page. A cluster is suspected on a host if, in one sweep,
 
-- at least `urls_min` unrelated URLs serve it, which served documents of at least `urls_min` other clusters before.
+- at least `urls_min` unrelated URLs serve it that served documents of at least `urls_min` other clusters before.
   URLs with the same page name are related: they are a page's old and new URLs, or its versions or translations;
 - each of these URLs has lost most of the text of its previous document;
 - these URLs are at least as many as the unrelated URLs that have always served the cluster. Short links and empty tag
@@ -55,7 +55,7 @@ class Soft404Detector:
         )
 
     def is_suspected(self, document: bytes, key: bytes) -> bool:
-        """Return whether a document that a URL serves is a suspected soft 404."""
+        """Return whether `document`, which the URL `key` serves, is a suspected soft 404."""
         exempt_keys = self._exempt_keys((self._roots(document), host_prefix(key)))
         return exempt_keys is not None and key not in exempt_keys
 
@@ -112,5 +112,5 @@ class Soft404Detector:
 
 
 def _count_names(keys: Iterable[bytes]) -> int:
-    """Return the number of unrelated URLs: related URLs have the same page name."""
+    """Return the number of distinct page names. URLs with the same page name are related."""
     return len({page_name(key_url(key)) for key in keys})

@@ -42,7 +42,7 @@ _SAMPLE_CAPTURES_MAX = 1_536
 
 
 class TextFeatures(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """A text's distinct shingles and words (both ascending), the count of each word, and the title."""
+    """The distinct shingles and words of a text (both ascending), the count of each word, and the title."""
 
     shingles: NDArray[np.uint32]
     words: NDArray[np.uint32]
@@ -83,7 +83,7 @@ class TextFeatureCache:
 
 
 class SiteStatistics:
-    """How rare words and shingles are in a sample of a site: words in the last sweep, shingles in any given sweep."""
+    """How rare words and shingles are in a sample of a site: words in the last sweep, shingles in a given sweep."""
 
     def __init__(
         self, sample: list[list[Capture]], text_features: TextFeatureCache, last_sweep: int, documents_max: int = 64
@@ -125,7 +125,7 @@ class SiteStatistics:
         return weights
 
     def _read_common_shingles(self, sweep: int) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-        """Return the common shingles of a sweep, ascending, and how common each of them is, 0 to 1."""
+        """Return the common shingles of a sweep, ascending, and how common each of them is, from 0 to 1."""
         features = self._features_in(sweep)
         shingles, counts = _count_columns([f.shingles for f in features])
         total = max(len(features), _SITE_DOCUMENTS_MIN)
@@ -212,7 +212,7 @@ def sample_site(view: View, host: bytes, last_sweep_urls_wanted: int, last_sweep
 
 
 def _skim_directories(view: View, host: bytes) -> list[bytes]:
-    """Return the keys of the first URLs of up to `_DIRECTORIES_MAX` directories, and of some URLs in the root."""
+    """Return the keys of the first URLs of at most `_DIRECTORIES_MAX` directories, and of some URLs in the root."""
     results: list[bytes] = []
     start: bytes | None = None
     for _ in range(_DIRECTORIES_MAX):

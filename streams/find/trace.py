@@ -1,8 +1,8 @@
 """Follow a dead URL to the new home of its page, even if the page moved more than once.
 
 If the best candidate is dead too and the match is sure enough, the candidate is a hop. The search continues from the
-hop, whose last text and URL resemble those of the current page more than the old ones do. A candidate's score is then
-four fifths of its score from the hop plus one fifth of its score from the old URL.
+hop, because its last text and its URL are more similar to the current page than the old text and URL are. The score
+of a candidate is then four fifths of its score from the hop plus one fifth of its score from the old URL.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Tracer:
     def trace(
         self, dead: DeadUrl, extra_keys: Iterable[bytes] = (), visited: frozenset[bytes] = frozenset(), depth: int = 0
     ) -> Trace:
-        """Trace one dead URL, reached through `depth` hops. `extra_keys` are candidates, `visited` keys are not."""
+        """Trace one dead URL, reached through `depth` hops. Always compare `extra_keys`, but never `visited` keys."""
         visited |= {dead.key}
         comparer = PageComparer(self._context, dead)
         ranked = self._ranker.rank(

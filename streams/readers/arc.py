@@ -24,7 +24,7 @@ from streams.urls import url_key
 _HEADER_BYTES_MAX = 16 << 10
 _SCHEME = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]{0,15}:")
 _IP = re.compile(rb"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F.:]{2,45}|-")
-# Every repetition is bounded to keep the search for a header in garbage fast.
+# Every repetition is bounded, so that even in garbage the search for a header is fast.
 _HEADER_PATTERN = re.compile(
     rb"^(?:https?|ftp|dns|filedesc):[^\r\n]{0,4096}? [0-9a-fA-F.:-]{1,45} \d{8,17} [^\r\n]{0,400}?\d{1,18}[ ]?\r?\n",
     re.MULTILINE,

@@ -4,8 +4,8 @@ A body is base64 if it is a single line, or lines of equal length as in MIME (th
 base64 characters with correct padding, and meets one of these conditions:
 
 - the decoded bytes contain an HTML tag
-- the decoded bytes are UTF-8 without control characters, mostly letters and spaces, and the body does not look like
-  a word: it contains digits, `+`, `/`, `=`, or an uppercase letter after a lowercase one
+- the decoded bytes are UTF-8 without control characters, most of it letters and spaces, and the body does not look
+  like a word: it contains digits, `+`, `/`, `=`, or an uppercase letter after a lowercase one
 - the body has at least 64 characters, including uppercase letters, lowercase letters and digits, as in an encoded
   image
 
@@ -51,7 +51,7 @@ def decode_declared_base64(body: str) -> bytes:
 
 
 def _join_lines(body: str) -> str | None:
-    """Return a body without line breaks, or None if its lines are not laid out as base64."""
+    """Return a body without line breaks, or None if its lines do not have the lengths of base64 lines."""
     first, *others = body.split(maxsplit=1) or [""]
     if not others:
         return first

@@ -4,8 +4,8 @@ A position is a pair (offset, inner offset). In a compressed file, the offset is
 and the inner offset is the number of decompressed bytes since its start. In a plain file, the offset is that of the
 next byte, and the inner offset is 0. At most one chunk and the requested bytes are held in memory.
 
-Bad input raises no exception: reading stops as if the file ended there, and `fault` says why. If nothing failed,
-`fault.reason` is empty. After a fault, `resync` moves to the next frame that starts with a record.
+Bad input raises no exception: reading stops as if the file ended there, and `fault` contains the reason. Without a
+fault, `fault.reason` is empty. After a fault, `resync` moves to the next frame that starts with a record.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _never_record_start(_: bytes) -> bool:
 class ByteStream:
     """The decompressed bytes of a plain, gzip or zstd file, from a position onwards.
 
-    `in_deflated_member` is true if the file is being inflated from a zip, so that even uncompressed content may be
-    much larger than its stored size.
+    `in_deflated_member` is true if the file is a compressed member of a zip. Even a plain file may then be much
+    larger than its stored size.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ByteStream:
     ) -> None:
         offset, inner_offset = start
         self._is_plain = compression == "plain"
-        # A plain file on disk does not expand while it is read, so bytes are skipped in it without a limit.
+        # A plain file on disk does not expand while it is read, so any number of its bytes may be skipped.
         self._skip_bytes_max = limits.skip_bytes_max if in_deflated_member or not self._is_plain else None
         self._raw = RawBuffer(
             file, limits, CHUNK_BYTES if self._is_plain else READ_BYTES, in_deflated_member=in_deflated_member
@@ -128,7 +128,7 @@ class ByteStream:
         return b"".join(parts)
 
     def read_match(self, pattern: re.Pattern[bytes], bytes_max: int) -> bytes:
-        """Read the bytes that match here, up to the end of the chunk. A match may continue in the next chunk."""
+        """Read the bytes that match here, at most to the end of the chunk. The next chunk may continue the match."""
         if self.peek() < 0:
             return b""
         match = pattern.match(self._chunk, self._index, self._index + bytes_max)
@@ -158,7 +158,7 @@ class ByteStream:
             self._index += 1
 
     def skip_whitespace(self) -> int:
-        """Skip newlines, tabs, spaces and NULs, which some crawlers leave between records. Return the count."""
+        """Skip newlines, tabs, spaces and NULs, which some crawlers leave between records. Return their number."""
         skipped = 0
         while self.peek() >= 0:
             match = _WHITESPACE.match(self._chunk, self._index)

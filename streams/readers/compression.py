@@ -26,7 +26,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 CHUNK_BYTES = 256 << 10  # size of the largest chunk of a gzip or plain file
 READ_BYTES = 64 << 10  # compressed bytes per read
 GZIP_WBITS = 31  # tells zlib to expect a gzip header
-# Raised when a damaged member of a zip is read
+# Exceptions that are raised when a damaged member of a zip is read
 ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 _SKIPPABLE_MAGIC = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 # Starts a frame that contains the dictionary for all later frames (IIPC, "WARC zstd")
@@ -75,7 +75,7 @@ class Fault:
 class RawBuffer:
     """Bytes that were read from a file but not yet decompressed. `data[0]` is the byte at `offset`.
 
-    `in_deflated_member` is true if the file is being inflated from a zip, in which it may take up much less space.
+    `in_deflated_member` is true if the file is a compressed member of a zip, where it may take up much less space.
     Damage in the zip sets `fault` and `unreadable`. An I/O error raises ReadError.
     """
 
@@ -199,7 +199,7 @@ class FrameDecoder:
         raw.seek(offset)
 
     def next_chunk(self) -> bytes:
-        """Return the next bytes, all from one frame, or b"" at the end of the file and after a fault."""
+        """Return the next bytes, all from one frame. Return b"" at the end of the file and after a fault."""
         raise NotImplementedError
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
@@ -312,7 +312,7 @@ class ZstdDecoder(FrameDecoder):
         return end, is_last
 
     def _start_frame(self) -> bool:
-        """Skip to the next frame with data and parse its header. Return False if there is none, or after a fault."""
+        """Skip to the next frame with data, and parse its header. Return False if there is none, or after a fault."""
         raw = self._raw
         while raw.ensure(8) and _SKIPPABLE_MAGIC.match(raw.data):
             raw.skip(8 + int.from_bytes(raw.data[4:8], "little"))

@@ -1,7 +1,7 @@
 """Read a CSV with a header and one page per row, as `scrapy -o pages.csv` writes it.
 
-The bytes are split into rows here, and the standard `csv` module splits each row into fields. So memory contains only
-one row at a time, and a malformed row does not affect others.
+The bytes are split into rows here, and the standard `csv` module splits each row into fields. Only one row is in
+memory at a time, and a malformed row does not affect others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES_SHOWN_MAX = 300
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """The bytes of a row. The row is incomplete if the input or the limit on skipped bytes ended it."""
+    """The bytes of a row. The row is incomplete if the input ended in it, or if it exceeds `skip_bytes_max`."""
 
     data: bytes
     is_complete: bool
@@ -34,7 +34,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 def read_names(head: bytes) -> list[str]:
-    """Return the names of the columns, from the decompressed first bytes of a file, or [] if these are not CSV."""
+    """Return the column names in the decompressed first bytes of a file, or [] if these bytes are not CSV."""
     limits = ReadLimits()
     row = _read_row(ByteStream(io.BytesIO(head), "plain", limits), limits)
     try:

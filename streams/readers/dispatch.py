@@ -111,7 +111,7 @@ class InputReader(Iterator[PositionedItem]):
             digest = sources.digest_files(files[: names.index(start.source)])
             if mark is None or digest == mark.before_digest:
                 self._finished_digest = digest or ""
-            else:  # an earlier file has changed, so all files are read again
+            else:  # an earlier file has changed: read all files again
                 start, mark, self.input_unchanged = None, None, False
         for source in files:
             if start is None or start.source == source.name:
@@ -132,7 +132,7 @@ class InputReader(Iterator[PositionedItem]):
 
 
 def _skip_repeated(items: Iterator[PositionedItem], start: Position) -> Iterator[PositionedItem]:
-    """Skip the first item if an earlier run already returned it as cut off and it is still cut off."""
+    """Skip the first item if it is still cut off, because an earlier run has already returned it as cut off."""
     first = next(items, None) if start.cut_off else None
     if first and not (first[0].cut_off and (first[0].member, first[0].offset) == (start.member, start.offset)):
         yield first

@@ -21,7 +21,7 @@ class FileCounts:
     def __init__(self) -> None:
         self.files_with_pages: set[str] = set()
         self._not_pages: Counter[str] = Counter()  # number of responses that are not pages, for each file
-        self._media_types: dict[str, str] = {}  # media type of the first of these responses, for each file
+        self._media_types: dict[str, str] = {}  # media type of the first response that is not a page, for each file
         self._rejections: defaultdict[str, Counter[str]] = defaultdict(Counter)  # counts by reason, for each file
         self._details: dict[tuple[str, str], str] = {}  # detail of the first rejection, by file and reason
 
@@ -77,7 +77,7 @@ class FileCounts:
 
 
 def join_names(files: Sequence[str]) -> str:
-    """Return the first few file names, followed by how many more there are."""
+    """Return a phrase with the first few file names and the number of other files."""
     names = ", ".join("standard input" if name == "-" else name for name in files[:FILES_NAMED_MAX])
     others = len(files) - FILES_NAMED_MAX
     return f"{names} and {pluralise(others, 'more file')}" if others > 0 else names

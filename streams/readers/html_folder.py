@@ -29,12 +29,12 @@ _MEDIA_TYPES = {
     ".md": "text/markdown",
 }
 _HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
-_UNQUOTED_CHARACTERS = "/-._~!$&'()*+,;=:@"  # need no percent-encoding in a path (RFC 3986)
+_UNQUOTED_CHARACTERS = "/-._~!$&'()*+,;=:@"  # these need no percent-encoding in a path (RFC 3986)
 _ENTRIES_EXAMINED_MAX = 10_000  # files and folders examined to recognise a folder of HTML
 
 
 class HtmlFolder(msgspec.Struct, frozen=True):
-    """A folder whose files are pages below `base_url`. Files that match a pattern in `exclude` are skipped."""
+    """A folder whose files are served below `base_url`. Files that match a pattern in `exclude` are not read."""
 
     root: str
     base_url: str

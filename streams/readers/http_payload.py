@@ -18,7 +18,7 @@ from streams.readers.compression import GZIP_MAGIC, GZIP_WBITS, ZSTD_MAGIC
 from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
 
-# Like warcio, accept a missing reason. Treat a line without a status as that of a successful response.
+# Like warcio, accept a status line without a reason. A line without a status is that of a successful response.
 _STATUS_LINE = re.compile(
     rb"HTTP/\d(?:\.\d)?(?:[ \t]+(\d{3})(?!\d)|(?=[ \t]*(?:[ \t][a-z][^\r\n]*)?\r?\n))", re.IGNORECASE
 )
@@ -40,7 +40,7 @@ _IGNORED_ENCODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "bin
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An HTTP response. `fields` maps lower-case names to values. The first of several equal names wins."""
+    """An HTTP response. `fields` maps lower-case names to values; if a name is repeated, its first value is used."""
 
     status: int
     fields: dict[str, str]
@@ -100,7 +100,7 @@ def resolve_redirect(url: str, location: str, limits: ReadLimits) -> str | None:
 def page_from_response(
     response: Response, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a response. Decode the body only if the status is 2xx: others are messages of the server."""
+    """Return the page of a response. Decode the body only if the status is 2xx: other bodies are server messages."""
     mime, charset = parse_content_type(response.fields.get("content-type", ""))
     location = response.fields.get("location") if response.status // 100 == 3 else None
     body, content_error = None, None
@@ -139,8 +139,8 @@ def page_without_http(
 def decode_body(response: Response, limits: ReadLimits) -> bytes:
     """Undo the transfer and content encodings of a body. Raise ContentError with the reason of a rejection.
 
-    Many crawlers store decoded bodies with headers that still name the encoding. So a body that clearly does not have
-    this encoding is returned unchanged. A truncated body is decoded as far as possible.
+    Many crawlers store decoded bodies with headers that still name the encoding. A body that clearly does not have
+    this encoding is therefore returned unchanged. A truncated body is decoded as far as possible.
     """
     if response.header_is_cut_off:
         raise ContentError("bad_header", f"the HTTP header is longer than header_bytes_max {limits.header_bytes_max}")
@@ -163,7 +163,7 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
 
 
 def _join_chunks(body: bytes) -> bytes:
-    """Undo the transfer encoding `chunked`. Keep a body without chunks, and the bytes after a broken chunk, as is."""
+    """Undo the transfer encoding `chunked`. Do not change a body without chunks or the bytes after a broken chunk."""
     parts: list[bytes] = []
     start = 0
     while start < len(body):
@@ -183,7 +183,7 @@ def _join_chunks(body: bytes) -> bytes:
 
 
 def _decode_encoding(body: bytes, encoding: str, limits: ReadLimits) -> bytes:
-    """Undo one content encoding. Return the part of a damaged body before the damage, and plain markup unchanged."""
+    """Undo one content encoding. Return plain markup unchanged, and only the part of a body before any damage."""
     bytes_max = limits.page_bytes_max + 1  # one byte more than a page shows that the body is too big
     if encoding in {"gzip", "x-gzip"}:
         if not body.startswith(GZIP_MAGIC):

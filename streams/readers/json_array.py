@@ -39,7 +39,7 @@ def read_items(
     In positions and rejections, the number of the element, counted from 0, replaces the line number of JSONL.
     """
     number = start.next_line
-    last_separator = b"]" if number else b""  # the end of the array may be before `start`
+    last_separator = b"]" if number else b""  # reading may start after the end of the array
     while True:
         last_separator = _skip_separators(stream) or last_separator
         element_start = stream.position()
@@ -76,7 +76,7 @@ def _skip_separators(stream: ByteStream) -> bytes:
 def _read_element(stream: ByteStream, limits: ReadLimits) -> _Element:
     """Read an element up to its end, and the comma or bracket after an element that is not an object."""
     element, depth, in_string = _Element(), 0, False
-    content = bytearray()  # not a list of parts: millions of keys would take fifty times their bytes
+    content = bytearray()  # a list of millions of short parts would take fifty times as much memory
     while element.size <= limits.line_bytes_max + limits.skip_bytes_max:
         data = stream.read_match(_IN_STRING if in_string else _OUTSIDE_STRINGS, limits.line_bytes_max)
         data = data or stream.read(1)

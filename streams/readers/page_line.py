@@ -20,7 +20,7 @@ from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
 
 _DEFAULT_REDIRECT_STATUS = 302  # for a line with a redirect target but without a status
-_UNREAD_PREFIX = "\ue000"  # begins the column name of a field that must not be read; no input has such names
+_UNREAD_PREFIX = "\ue000"  # starts the column name of a field that must not be read; no input has such a name
 # Fields with the same meaning. If one of them is mapped to a column, the others are not read.
 _SYNONYMS = (
     {"body", "body_base64", "html", "text"},
@@ -36,7 +36,7 @@ _SYNONYMS = (
 
 
 class LineLink(msgspec.Struct):
-    """An element of `links`, unless it is a string."""
+    """An element of `links` that is an object. An element may also be a string."""
 
     url: str | None = None
     href: str | None = None
@@ -139,7 +139,7 @@ def parse_line(
 def parse_row(
     row: Mapping[str, str], row_bytes: int, limits: ReadLimits, origin: Origin, line_type: type[PageLine]
 ) -> Page | Rejected:
-    """Return the page or rejection of a table's row, which has `row_bytes` bytes in the file."""
+    """Return the page or rejection of a row of a CSV. The row has `row_bytes` bytes in the file."""
     try:
         line = msgspec.convert({name: value for name, value in row.items() if name != "links"}, line_type)
     except msgspec.ValidationError as error:
@@ -167,7 +167,7 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
     time = _parse_time(line)
     declared_status = _parse_status(line)
     pointer = line.pointer()
-    # Redirects and errors need no content. So if `warc_folder` is not set, their pointers are ignored, not rejected.
+    # Redirects and errors need no content. Without a `warc_folder`, their pointers are ignored instead of rejected.
     if pointer is not None and (limits.warc_folder or (declared_status or 200) == 200):
         page = warc_pointer.read_record(pointer, key, limits, origin)
         return with_default_time(page, time) if isinstance(page, Page) else page
@@ -224,7 +224,7 @@ class _Content(NamedTuple):
 
 
 def _parse_content(line: PageLine, line_bytes: int, limits: ReadLimits) -> _Content:
-    """Return the content closest to the served bytes, or why it cannot be used. An empty field is the last choice."""
+    """Return the content closest to the served bytes, or the reason why it cannot be used. Prefer nonempty fields."""
     try:
         served = _served_bytes(line)
     except ValueError as error:

@@ -21,15 +21,15 @@ TAIL_BYTES = 4 << 10  # at most this many bytes before a position are digested
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """The position right after an item: reading from it returns exactly the items that follow.
+    """The position right after an item: reading from this position returns exactly the items that follow.
 
     `offset` is a byte offset in the file, or in `member`, a file inside a WACZ. In a compressed file it is the offset
     of a gzip member or zstd frame, and `inner_offset` is the number of decompressed bytes since its start.
-    `next_line` is the number of the next line, row or element, counted from 0. An HTML file is one element. WARC and
-    ARC do not use it.
+    `next_line` is the number of the next line, row or element, counted from 0. An HTML file is one element. In WARC
+    and ARC files, `next_line` is always 0.
 
-    `cut_off` is set if the input ended within the item or could not be read any further. The position is then that of
-    the item's start. Reading from it returns the item once the item is complete, and skips it until then.
+    `cut_off` is set if the input ended within the item or could not be read any further. The position is then the
+    start of the item. Reading from there skips the item as long as the input still ends within it.
     """
 
     source: str

@@ -29,7 +29,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         return mapped_line_type(self.columns)
 
     def with_time(self, positioned_item: PositionedItem) -> PositionedItem:
-        """Return an item with the option `time`, if the option is set and applies to the item."""
+        """Return an item, with its time replaced by the option `time` if the option applies to the item."""
         position, item = positioned_item
         if not self.time or not isinstance(item, Page):
             return positioned_item

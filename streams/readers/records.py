@@ -63,7 +63,7 @@ def _recover(stream: ByteStream, record_format: RecordFormat, rejected: Rejected
 def read_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
 ) -> bytes | Rejected:
-    """Read the `size` bytes of a record's content. Reject the record if it does not end there.
+    """Read the `size` bytes of a record's content. Reject the record if it does not end after them.
 
     If the content is too big for a page, return only its start, which contains the HTTP headers, and skip the rest.
     """
@@ -78,7 +78,7 @@ def read_content(
 def skip_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
 ) -> Rejected | None:
-    """Skip the `size` bytes of a record's content. Reject the record if it does not end there."""
+    """Skip the `size` bytes of a record's content. Reject the record if it does not end after them."""
     skipped = stream.skip(size, is_record_start)
     is_complete = skipped == size and _at_record_end(stream)
     return None if is_complete else _reject_incomplete(stream, size, skipped, origin, url)

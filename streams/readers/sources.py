@@ -127,7 +127,7 @@ def open_source(name: str) -> Iterator[BinaryIO]:
 
 
 class _PipeWithHead:
-    """A pipe whose head was already read. `read` returns the head first, and then the rest."""
+    """A pipe whose first bytes (`head`) have already been read. `read` returns them first, and then the rest."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head = head
@@ -145,7 +145,7 @@ class _PipeWithHead:
 
 
 def read_head(file: BinaryIO) -> tuple[bytes, BinaryIO]:
-    """Return the first bytes of a file, and a file that returns them again when read. Raise ReadError on failure."""
+    """Return the first bytes of a file, and a file that starts with these bytes again. Raise ReadError on failure."""
     try:
         head = file.read(HEAD_BYTES)
     except OSError as error:

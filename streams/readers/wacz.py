@@ -1,4 +1,4 @@
-"""Open a WACZ 1.1 file: a zip that holds indexes, page lists and, in `archive/`, WARCs.
+"""Open a WACZ 1.1 file: a zip that contains indexes, page lists and, in `archive/`, WARCs.
 
 Only WARCs and ARCs are read.
 """
@@ -22,7 +22,7 @@ _DETAIL_CHARS_MAX = 500  # details quote names from the zip, which may be long
 
 
 def open_archive(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
-    """Open a WACZ. Raise ContentError (`bad_zip`, `no_archive`)."""
+    """Open a WACZ. Raise ContentError (`bad_zip` or `no_archive`) if this is impossible."""
     bounded = _BoundedFile(file, limits.directory_bytes_max)
     try:
         archive = zipfile.ZipFile(cast("BinaryIO", bounded))
@@ -46,7 +46,7 @@ def list_warcs(archive: zipfile.ZipFile) -> list[str]:
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
-    """Open a file in the zip. Raise ContentError (`bad_zip`)."""
+    """Open a file in the zip. Raise ContentError (`bad_zip`) if this is impossible."""
     info = archive.getinfo(name)
     if info.flag_bits & _ENCRYPTED_FLAG:
         raise _zip_error(f"encrypted: {name}")

@@ -1,6 +1,6 @@
 """Read WARC 0.17 to 1.1 (ISO 28500), WET and WAT, optionally compressed record by record with gzip or zstd.
 
-Records of types without pages (all but _PAGE_TYPES) and of URL schemes without pages (`dns:`, `urn:`) are skipped.
+Records of types that contain no pages, and of URL schemes without pages (such as `dns:` and `urn:`), are skipped.
 docs/decisions/warc-framing.md explains why we split files into records ourselves.
 """
 
@@ -23,7 +23,7 @@ _WARC_MAGIC = b"WARC/"
 _PAGE_TYPES = frozenset({b"response", b"resource", b"revisit", b"conversion"})  # also b"metadata" in a WAT
 _HEADER_PATTERN = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
 _HEADER_MATCH_BYTES_MAX = 64  # no match of _HEADER_PATTERN is longer
-_MAGICS = (_WARC_MAGIC, GZIP_MAGIC, ZSTD_MAGIC)  # a file that ends within one of these is truncated, not garbage
+_MAGICS = (_WARC_MAGIC, GZIP_MAGIC, ZSTD_MAGIC)  # a file that ends within a magic is truncated, not garbage
 _CONTINUATION = re.compile(rb"\r?\n[ \t]+")
 
 _Fields = dict[bytes, bytes]
@@ -118,7 +118,7 @@ def _parse_key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) ->
 def _parse_time(fields: _Fields, response: http_payload.Response | None) -> int | None:
     """Return the first valid time among WARC-Date, the record's Date and the response's Date.
 
-    If none is valid, return 0 if WARC-Date is missing and None if it is malformed.
+    If there is no valid time, return 0 if WARC-Date is missing, and None if WARC-Date is malformed.
     """
     warc_date = _field_string(fields, b"warc-date")
     time = timestamps.parse_date(warc_date)

@@ -34,7 +34,7 @@ class Pointer(msgspec.Struct, frozen=True):
 
 
 def parse_pointer(filename: Any, offset: Any, length: Any) -> Pointer:
-    """Return a pointer from decoded JSON values. Numbers may be given as strings. Raise ContentError if invalid."""
+    """Return a pointer from decoded JSON values; numbers may be strings. Raise ContentError if a value is invalid."""
     offset_number, length_number = _parse_number(offset), _parse_number(length)
     if not isinstance(filename, str) or offset_number is None or not length_number:
         values = f"filename {filename!r}, offset {offset!r} and length {length!r}"[:300]

@@ -72,7 +72,7 @@ _decode = msgspec.json.Decoder(_Metadata).decode
 def read_page(
     data: bytes, size: int, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
 ) -> Page | Rejected | None:
-    """Return the page that a record describes; None for other records, such as requests.
+    """Return the page that a record describes, or None if it describes something else, such as a request.
 
     `size` is the size of the whole record, of which `data` may contain only the beginning.
     """
@@ -125,7 +125,7 @@ def _links(page: _Html, url: str) -> list[SuppliedLink] | None:
 
 
 def _head_link(link: _Link) -> SuppliedLink | None:
-    """Return a canonical or alternate link; None for a link of a different kind."""
+    """Return a link of a page's head if it is a canonical or alternate link, otherwise None."""
     relations = link.rel.lower().split()
     if "canonical" in relations:
         return SuppliedLink(link.url.strip(), kind=LinkKind.CANONICAL)
