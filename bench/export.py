@@ -102,7 +102,7 @@ def _add_host(changes: Changes, host: int, scheme: Scheme, rng: random.Random) -
 
 def _add_chunk(changes: Changes, links: list[Link]) -> bytes:
     value = link_chunk.encode(links)
-    chunk_id = link_chunk.chunk_id(value)
+    chunk_id = link_chunk.compute_chunk_id(value)
     changes.put(Family.LINK_CHUNKS, chunk_id, value)
     return chunk_id
 

@@ -18,7 +18,7 @@ from state import snapshots
 from state.changes import Changes
 from state.codecs import changelog_record
 from state.partition import Partition
-from state.snapshots import Snapshot
+from state.snapshots import SnapshotDescription
 from state.store import Store
 
 
@@ -48,7 +48,7 @@ def recovery(documents: int, words: int) -> dict[str, Any]:
             partition = Partition(Store(folder / "replayed"), settings.scheme, 0, 1)
             for offset, record in enumerate(records):
                 partition.replay(offset, 1, record)
-        expected = Snapshot.of(partition, 1)
+        expected = SnapshotDescription.of(partition, 1)
         with take.running():
             partition.store.checkpoint(folder / "checkpoint")
             path = snapshots.write(folder / "snapshots", folder / "checkpoint", expected)

@@ -285,7 +285,7 @@ def _host_count_problems(state: _CheckedState) -> Iterator[Problem]:
     if not state.is_partition:
         sweep_numbers = {s.number for s in sweeps.all_sweeps(state.store) if s.state is not SweepState.CANCELLING}
     else:
-        sweep_numbers = sweeps.numbers_with_counts(state.store) | state.capture_counts.keys()
+        sweep_numbers = sweeps.sweep_numbers_with_host_counts(state.store) | state.capture_counts.keys()
     for number in sorted(sweep_numbers):
         stored, actual = sweeps.captures_per_host(state.store, number), state.capture_counts[number]
         for host in sorted(stored.keys() | actual.keys()):

@@ -45,7 +45,7 @@ def chunk_problems(store: RowReader, row: tuple[bytes, bytes, bytes]) -> Iterato
         if all(chunk_id not in link_list.decode(chunk_ids) for _, chunk_ids in lists):
             yield "no list of the page contains this chunk"
         return
-    if link_chunk.chunk_id(value) != chunk_id:
+    if link_chunk.compute_chunk_id(value) != chunk_id:
         yield "its id is not the hash of its links"
     if len(store.keys(Family.LINK_CHUNKS, chunk_id, 2)) < 2:
         yield "no page contains this chunk"

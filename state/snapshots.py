@@ -1,16 +1,17 @@
 """Snapshots of partitions: complete copies, each of which replaces the changelog up to its offset.
 
-    FOLDER/partial-00000007/        a snapshot that is being written, by the owner with this epoch
+    FOLDER/partial-00000007/        a snapshot being written; the number is the epoch of the owner that writes it
     FOLDER/00000000000000012345/    a complete snapshot; the name is its offset in the changelog
         snapshot.json               its description, with the size and the checksum of each file
         000042.sst, ...
 
-A snapshot gets its final name once all of its files are on disk, so a crash never leaves an incomplete snapshot under
-such a name. The snapshot with the highest name is the newest. This is true even if a former owner of the partition
-continues to write, because its snapshots have lower offsets. They are valid too: a worker writes only records to its
-store that precede the claim of the next owner.
+A snapshot gets its final name only once all of its files are on disk, so a crash never leaves an incomplete snapshot
+under such a name. The snapshot with the highest offset in its name is the newest. This is true even if a former owner
+of the partition continues to write, because its snapshots have lower offsets. The former owner's snapshots are valid
+too: a worker writes to its store only records that precede the next owner's claim.
 
-RocksDB never changes a table, so tables that the previous snapshot contains are linked instead of copied if possible.
+RocksDB never modifies a table file (`.sst`), so table files that the previous snapshot already contains are
+hard-linked if possible, not copied.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _PARTIAL = "partial-"
 _HINT = "delete the folder of the snapshot; the worker then uses an older snapshot or the changelog"
 
 
-class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FileDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The description of a file of a snapshot."""
 
     size: int  # in bytes
     sha256: str
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class SnapshotDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The description of a snapshot."""
 
     partition: int
@@ -48,10 +49,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     scheme: str  # the id of the scheme
     offset: int  # of the last changelog record that the snapshot contains
     epoch: int
-    files: dict[str, File] = {}
+    files: dict[str, FileDescription] = {}
 
     @classmethod
-    def of(cls, partition: Partition, partition_count: int) -> Snapshot:
+    def of(cls, partition: Partition, partition_count: int) -> SnapshotDescription:
         """Return the description, without files, of a snapshot of the partition as it is now."""
         return cls(
             partition=partition.number,
@@ -72,13 +73,15 @@ def path_of(folder: Path, offset: int) -> Path:
     return folder / f"{offset:020}"
 
 
-def write(folder: Path, checkpoint: Path, snapshot: Snapshot) -> Path:
+def write(folder: Path, checkpoint: Path, snapshot: SnapshotDescription) -> Path:
     """Write a snapshot from a checkpoint of the partition's store, and return its folder.
 
     A crash leaves a partial snapshot, which the next call removes. Raise OSError if the folder cannot be written.
     """
     for path in folder.glob(f"{_PARTIAL}*"):
-        if path.name <= _partial_name(snapshot.epoch):  # a higher epoch: the next owner is writing this snapshot
+        if path.name <= _partial_name(
+            snapshot.epoch
+        ):  # the next owner, with a higher epoch, may be writing the others
             shutil.rmtree(path)
     target = path_of(folder, snapshot.offset)
     if (target / DESCRIPTION_FILE).exists():
@@ -105,7 +108,7 @@ def _partial_name(epoch: int) -> str:
     return f"{_PARTIAL}{epoch:010}"
 
 
-def _is_intact(path: Path, file: File) -> bool:
+def _is_intact(path: Path, file: FileDescription) -> bool:
     """Return whether a file still has the described content. The next snapshot must not contain a damaged file."""
     try:
         return path.stat().st_size == file.size and _describe(path) == file
@@ -114,7 +117,10 @@ def _is_intact(path: Path, file: File) -> bool:
 
 
 def _link_or_copy(source: Path, candidates: Iterable[Path], target: Path) -> None:
-    """Link a table from a candidate, which has the same content as `source`; if this is impossible, copy it."""
+    """Hard-link a table file to the first candidate for which this works. Copy any other file.
+
+    All candidates have the same content as `source`. The table file is copied, too, if no link can be made.
+    """
     if source.suffix == ".sst":
         for candidate in candidates:
             with suppress(OSError):  # another file system, or one without links
@@ -123,7 +129,7 @@ def _link_or_copy(source: Path, candidates: Iterable[Path], target: Path) -> Non
     shutil.copyfile(source, target)
 
 
-def restore(folder: Path, offset: int, target: Path, expected: Snapshot) -> Snapshot:
+def restore(folder: Path, offset: int, target: Path, expected: SnapshotDescription) -> SnapshotDescription:
     """Copy a snapshot to a new folder, and return its description. `expected` describes the partition to restore.
 
     Raise StateCorrupt if files are missing or damaged, and StateIncompatible if the snapshot is of a different
@@ -134,10 +140,12 @@ def restore(folder: Path, offset: int, target: Path, expected: Snapshot) -> Snap
     for name in ("partition", "partition_count", "scheme"):
         if (actual := getattr(snapshot, name)) != (needed := getattr(expected, name)):
             what = name.replace("_", " ")
-            message = f"the snapshot in {path} has the {what} {actual}, but {needed} is needed"
+            message = f"the snapshot in {path} does not match: its {what} is {actual}, expected {needed}"
             raise StateIncompatible(message, "use a separate kafka.snapshot_folder for each broker")
     if snapshot.offset != offset:
-        raise StateCorrupt(f"the snapshot in {path} has the offset {snapshot.offset}", _HINT)
+        raise StateCorrupt(
+            f"the snapshot in {path} is damaged: {DESCRIPTION_FILE} gives the offset {snapshot.offset}", _HINT
+        )
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for name, file in snapshot.files.items():
@@ -152,22 +160,22 @@ def restore(folder: Path, offset: int, target: Path, expected: Snapshot) -> Snap
     return snapshot
 
 
-def _read(path: Path) -> Snapshot:
+def _read(path: Path) -> SnapshotDescription:
     file = path / DESCRIPTION_FILE
     try:
-        snapshot = msgspec.json.decode(file.read_bytes(), type=Snapshot)
+        snapshot = msgspec.json.decode(file.read_bytes(), type=SnapshotDescription)
     except FileNotFoundError as error:
-        raise StateCorrupt(f"the snapshot in {path} has been removed", _HINT) from error
+        raise StateCorrupt(f"the snapshot in {path} is incomplete: it has no {DESCRIPTION_FILE}", _HINT) from error
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError and MsgspecError are ValueErrors
         raise StateCorrupt(f"{file} is damaged: {error}", _HINT) from error
     if unsafe_names := [name for name in snapshot.files if Path(name).name != name]:
-        raise StateCorrupt(f"{file} is damaged: {unsafe_names[0]!r} is not the name of a file", _HINT)
+        raise StateCorrupt(f"{file} is damaged: {unsafe_names[0]!r} is not a plain file name", _HINT)
     return snapshot
 
 
-def _describe(path: Path) -> File:
+def _describe(path: Path) -> FileDescription:
     with path.open("rb") as file:
-        return File(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+        return FileDescription(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def remove_old(folder: Path, keep: int) -> int | None:

@@ -1,4 +1,4 @@
-"""The rows of sweeps: each sweep, and its number of captures per host.
+"""The rows in which sweeps and their per-host capture counts are stored.
 
     key    "s" │ number, 4 bytes               value  JSON: name, state, opened, committed, captures
     key    "h" │ number, 4 bytes │ host key    value  count, 8 bytes
@@ -57,11 +57,12 @@ def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
 
 
 def newer_predecessor(store: RowReader, sweep: Sweep) -> Sweep | None:
-    """Return the predecessor of a sweep if its newest capture is newer, so that the two are in the wrong order.
+    """Return a sweep's predecessor if the two were opened in the wrong order; otherwise None.
 
-    The predecessor is the last sweep opened earlier that visited one of the same hosts, because sweeps of different
-    hosts do not affect each other. Sweeps whose newest capture is unknown are ignored. Limits apply to the numbers of
-    sweeps and hosts that are compared.
+    The order is wrong if the predecessor's newest capture is later than the sweep's. The predecessor is the most
+    recently opened earlier sweep that has a host in common with this one. Sweeps without a common host do not affect
+    each other. Sweeps whose newest capture is unknown are ignored. At most 16 sweeps, and 10,000 hosts of each, are
+    compared.
     """
     earlier_sweeps = [
         s
@@ -85,7 +86,10 @@ def _write(store: RowStore, sweep: Sweep) -> Sweep:
 
 
 def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
-    """Hide a sweep from all answers before its captures are removed. Raise LostfoundError if it is cancelled."""
+    """Hide a sweep from all answers before its captures are removed.
+
+    Raise LostfoundError if the sweep is already cancelled.
+    """
     cancelling = apply(SweepLife.of(sweep), Step.CANCEL, sweep.name).sweep
     if cancelling != sweep:
         put(changes, cancelling)
@@ -93,7 +97,7 @@ def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
 
 
 def finish_cancel(store: RowReader, sweep: Sweep, changes: Changes) -> Sweep:
-    """Release the name of a sweep after its captures were removed, and delete its counts per host."""
+    """Release the name of a sweep once its captures have been removed, and delete its counts per host."""
     hosts = captures_per_host(store, sweep.number)
     changes.delete_all(Family.SWEEPS, [host_row_key(sweep.number, host) for host in hosts])
     cancelled = apply(SweepLife.of(sweep), Step.FINISH_CANCEL, sweep.name).sweep
@@ -112,7 +116,7 @@ def decode(key: bytes, value: bytes) -> Sweep:
     try:
         return msgspec.convert(msgspec.json.decode(value, type=dict[str, Any]) | {"number": number}, Sweep)
     except msgspec.DecodeError as error:
-        raise StateCorrupt(f"not a sweep's row: {error}") from error
+        raise StateCorrupt(f"invalid sweep row: {error}") from error
 
 
 def host_row_key(number: int, host: bytes) -> bytes:
@@ -122,13 +126,16 @@ def host_row_key(number: int, host: bytes) -> bytes:
 def captures_per_host(
     store: RowReader, number: int, start: bytes = b"", limit: int | None = None
 ) -> dict[bytes, int]:
-    """Return a sweep's number of captures by host key, for at most `limit` hosts from the key `start` onwards."""
+    """Return a dict from host key to the number of captures in a sweep.
+
+    The dict contains at most `limit` hosts, beginning with the first host key that is not less than `start`.
+    """
     key_prefix = host_row_key(number, b"")
     rows = islice(store.scan(Family.SWEEPS, key_prefix, key_prefix + start), limit)
     return {key[len(key_prefix) :]: _COUNT.unpack(value)[0] for key, value in rows}
 
 
-def numbers_with_counts(store: RowReader) -> set[int]:
+def sweep_numbers_with_host_counts(store: RowReader) -> set[int]:
     """Return the numbers of the sweeps that have counts per host."""
     return {_KEY.unpack_from(key)[1] for key, _ in store.scan(Family.SWEEPS, b"h")}
 

@@ -1,8 +1,8 @@
 """A chunk of links in `link_chunks`, and the entries of its targets in `link_targets`.
 
-    key    chunk id 8 B                                    the links
-    value  version 1 B │ link │ link │ ...
-    key    chunk id 8 B │ url key                          a page whose links contain the chunk; no value
+    key    chunk id 8 B
+    value  version 1 B │ link │ link │ ...                 the links of a chunk
+    key    chunk id 8 B │ url key                          a page that contains the chunk; no value
     key    target hash 4 B │ first 5 B of the chunk id     an entry in `link_targets`; no value
 
     link   flags 1 B │ shared varint │ length varint │ rest of the target │ [length varint │ anchor]
@@ -24,16 +24,16 @@ from state.model import TARGET_HASH_BYTES, Link, LinkKind
 VERSION = 1
 CHUNK_ID_BYTES = 8
 CHUNK_PREFIX_BYTES = 5
-_KINDS = tuple(LinkKind)  # indexing is several times as fast as calling the enumeration
+_KINDS = tuple(LinkKind)  # indexing this tuple is several times faster than calling `LinkKind`
 _KIND_MASK, HTTPS, NOFOLLOW, NAVIGATION, HAS_ANCHOR = 7, 8, 16, 32, 64
-_UNKNOWN_FLAG = 128
+_RESERVED_FLAG = 128
 _VARINT_BYTES_MAX = 4
 _VERSION_BYTE = bytes((VERSION,))
 _ONE_BYTE = [bytes((number,)) for number in range(0x80)]
-_DAMAGED = f"not a chunk of links of version {VERSION}: truncated, or written by a newer lostfound"
+_DAMAGED = f"invalid link chunk (expected version {VERSION}): truncated, or written by a newer version of lostfound"
 
 
-def chunk_id(value: bytes) -> bytes:
+def compute_chunk_id(value: bytes) -> bytes:
     """Return the id of a chunk with this value."""
     return mmh3.mmh3_x64_128_digest(value)[:CHUNK_ID_BYTES]
 
@@ -44,7 +44,7 @@ def page_key(chunk_id: bytes, url_key: bytes) -> bytes:
 
 
 def target_hash(url_key: bytes) -> bytes:
-    """Return the hash by which the chunks that link to a URL are found."""
+    """Return the hash used to look up the chunks with links to a URL."""
     return mmh3.mmh3_x64_128_digest(url_key)[:TARGET_HASH_BYTES]
 
 
@@ -54,7 +54,7 @@ def target_key(url_key: bytes, chunk_id: bytes) -> bytes:
 
 
 def target_keys(value: bytes, chunk_id: bytes) -> set[bytes]:
-    """Return the keys of all entries of a chunk in `link_targets`. Raise StateCorrupt if the value is invalid."""
+    """Return the keys of all `link_targets` entries for a chunk. Raise StateCorrupt if the value is invalid."""
     prefix = chunk_id[:CHUNK_PREFIX_BYTES]
     return {target_hash(target) + prefix for _, target, _ in _decode_fields(value)}
 
@@ -106,9 +106,9 @@ def _decode_fields(value: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         while offset < end:
             flags, shared, length = value[offset : offset + 3]
             offset += 3
-            if flags & _UNKNOWN_FLAG:
+            if flags & _RESERVED_FLAG:
                 raise StateCorrupt(_DAMAGED)
-            if shared > 0x7F or length > 0x7F:  # a number of several bytes
+            if shared > 0x7F or length > 0x7F:  # at least one of the two takes more than one byte
                 shared, offset = _read_varint(value, offset - 2)
                 length, offset = _read_varint(value, offset)
             start, offset = offset, offset + length
@@ -136,7 +136,7 @@ def _common_prefix_length(first: bytes, second: bytes) -> int:
 
 
 def _varint(number: int) -> bytes:
-    """Encode a number as LEB128: seven bits per byte, the lowest first."""
+    """Encode a number as LEB128: seven bits per byte, least significant first."""
     if number <= 0x7F:
         return _ONE_BYTE[number]
     encoded = bytearray()

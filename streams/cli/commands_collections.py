@@ -86,8 +86,8 @@ def _print_links(session: Session) -> None:
     is_flag=False,
     flag_value="",
     metavar="[SWEEP]",
-    help="List the entries of SWEEP's list that no longer hold in the newest sweep. SWEEP is the previous sweep by "
-    "default.",
+    help="List the entries of SWEEP's list that are no longer valid in the newest sweep. SWEEP is the previous sweep "
+    "by default.",
 )
 @analysis_options
 def avoid(
@@ -99,10 +99,10 @@ def avoid(
     data_set: Path | None,
     as_json: bool,
 ) -> Exit:
-    """List copies of pages that the next crawl can skip.
+    """List redundant copies that the next crawl can skip.
 
-    For each URL, the entry with the longest matching prefix decides. One collection of each class and a sample of
-    each copy are still crawled.
+    Whether a URL is skipped is decided by the entry with the longest prefix that matches it. One collection of each
+    class and a sample of each copy are still crawled.
     """
     from streams.analyses.avoid.compute_avoid import ANALYSIS
     from streams.terminal import collection_tables
@@ -173,7 +173,8 @@ def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:
     failed = [entry for entry in checked if entry.holds is False]
     unknown = sum(entry.holds is None for entry in checked)
     click.echo(
-        f"{len(failed):,} of {len(checked):,} entries no longer hold; {unknown:,} match no crawled page", err=True
+        f"{len(failed):,} of {len(checked):,} entries are no longer valid; {unknown:,} match no crawled page",
+        err=True,
     )
     if not failed:
         return Exit.OK
@@ -188,7 +189,7 @@ def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:
 def group(context: Context, source: str, as_json: bool) -> Exit:
     """Collapse a list of URLs by cluster and by replicated collection.
 
-    This way, search results show each page and each manual only once. The URLs are read from FILE or stdin, one per
+    Use it to show each page and each manual only once in search results. The URLs are read from FILE or stdin, one per
     line. The first URL of a cluster or of a class of collections is listed, with the other URLs below it.
     """
     from streams.analyses.collections.compute_collections import analysis

@@ -136,5 +136,5 @@ def _remove(context: Context, urls: Sequence[str], *, as_json: bool) -> Exit:
     elif removed_count:
         click.echo(f"removed {pluralise(removed_count, 'decision')}")
     if not removed_count:
-        click.echo(f"no decision is recorded about {escape_text(', '.join(urls))}", err=True)
+        click.echo(f"no decision is recorded for {escape_text(', '.join(urls))}", err=True)
     return Exit.OK if removed_count else Exit.NOTHING

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from streams.documents import DOCUMENTS, document_file
+from streams.manual import MANUAL_PAGES, manual_page_path
 
 
 @click.command
@@ -24,7 +24,7 @@ def config(as_path: bool) -> None:
 
 
 @click.command
-@click.argument("name", metavar="NAME", type=click.Choice(DOCUMENTS))
+@click.argument("name", metavar="NAME", type=click.Choice(MANUAL_PAGES))
 @click.option("--path", "as_path", is_flag=True, help="Print the path of the file instead of its contents.")
 def docs(name: str, as_path: bool) -> None:
     """Print a page of the documentation.
@@ -32,7 +32,7 @@ def docs(name: str, as_path: bool) -> None:
     `cli` describes every command, `formats-input` the input formats, `formats-export` the exported files, `json` the
     JSON output, and `operations` how to run workers on Kafka.
     """
-    _print_file(document_file(name), as_path=as_path)
+    _print_file(manual_page_path(name), as_path=as_path)
 
 
 def _print_file(path: Path, *, as_path: bool) -> None:

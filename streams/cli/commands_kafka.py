@@ -104,7 +104,7 @@ def worker(
 
 @click.group
 def topics() -> None:
-    """Manage the Kafka topics of a collection."""
+    """Manage lostfound's Kafka topics."""
 
 
 @topics.command
@@ -112,7 +112,7 @@ def topics() -> None:
 @_partitions_option
 @common_options
 def create(context: Context, bootstrap: str | None, topic_prefix: str | None, partitions: int | None) -> None:
-    """Create any missing topics of a collection.
+    """Create any of lostfound's Kafka topics that are missing.
 
     The number of partitions cannot be changed later.
     """

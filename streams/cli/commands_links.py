@@ -23,16 +23,14 @@ from streams.terminal.escape import escape_text
     help="List the links to the URL (the default).",
 )
 @click.option("--out", "direction", flag_value="out", help="List the links from the URL to other URLs.")
-@click.option(
-    "--sweep", "sweep_name", metavar="NAME", help="List only links that the linking page contained in this sweep."
-)
+@click.option("--sweep", "sweep_name", metavar="NAME", help="List only links found in this sweep.")
 @json_option
 @server_options
 def links(context: Context, url: str, direction: str, sweep_name: str | None, as_json: bool) -> Exit:
     """List the links to or from a URL, with anchor text and dates.
 
-    Each link is listed with the times of the first and the last capture of the linking page that contain the link. If
-    there are later captures of the page, they do not contain the link.
+    Each link is listed with the times of the first and last captures that contain it. It is absent from any later
+    capture of the linking page.
     """
     from streams import query
     from streams.terminal import tables
@@ -46,7 +44,7 @@ def links(context: Context, url: str, direction: str, sweep_name: str | None, as
         sweep_number = numbers[sweep_name] if sweep_name is not None else None
         find_links = query.links_to if direction == "in" else query.links_from
         results = find_links(view, key, sweep_number, with_context=as_json)
-        message = f"no link {'to' if direction == 'in' else 'from'} {escape_text(url)} is stored"
+        message = f"no links {'to' if direction == 'in' else 'from'} {escape_text(url)} are stored"
         return print_results(
             results, lambda rows: tables.links_table(rows, incoming=direction == "in"), message, as_json=as_json
         )

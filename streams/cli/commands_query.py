@@ -106,7 +106,7 @@ def clusters(
     if not count:
         hint = "; use --min-urls 1 to include clusters with a single URL" if min_urls > 1 else ""
         click.echo(
-            f"no cluster has a size of at least {min_size}, and at least {pluralise(min_urls, 'URL')}{hint}",
+            f"no cluster has at least {pluralise(min_size, 'document')} and at least {pluralise(min_urls, 'URL')}{hint}",
             err=True,
         )
         return Exit.NOTHING

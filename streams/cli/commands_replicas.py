@@ -29,7 +29,7 @@ def replicas(context: Context, method: str, sweep_name: str | None, data_set: Pa
 
     Two directories are replicas if most pages at the same paths below them resemble each other. They may be on the
     same host. A replica may have a different name, and the crawl may lack some of its pages. Only the topmost pairs
-    are listed: those whose parent directories are not replicas themselves. The last two columns show which share of
+    are listed: those whose parent directories are not replicas themselves. The last two columns show what share of
     each directory's pages the other directory also has.
     """
     from streams.analyses.replicas import analysis
@@ -44,6 +44,6 @@ def replicas(context: Context, method: str, sweep_name: str | None, data_set: Pa
     return print_results(
         results if as_json else results[:TABLE_ROWS_MAX],
         lambda rows: analysis_tables.replicas_table(rows, omitted=len(results) - len(rows)),
-        "no directory is a replica of another one",
+        "no directory is a replica of another",
         as_json=as_json,
     )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from streams.cli.command_context import Context
-from streams.documents import document_command
+from streams.manual import manual_command
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,7 +78,7 @@ server_options = combine(
 )
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help=f"Write one JSON object per line; see {document_command('json')}."
+    "--json", "as_json", is_flag=True, help=f"Write one JSON object per line; see {manual_command('json')}."
 )
 
 plot_option = click.option(
@@ -127,7 +127,7 @@ sweep_input_options = combine(
     click.option(
         "--base-url",
         metavar="URL",
-        help="Treat the folder PATH as the HTML pages served below this URL; see --exclude.",
+        help="Treat the folder PATH as the HTML pages served under this URL; see --exclude.",
     ),
     click.option(
         "--exclude",

@@ -1,8 +1,9 @@
 """A build backend that builds nothing, so that pip downloads a source archive without running its setup code.
 
 pip asks the build backend of every source archive for metadata before it saves the archive. This module replaces
-`setuptools` on a separate import path, and answers from the archive's PKG-INFO (PEP 517). pip runs the module in
-a separate process, in the unpacked archive, so it must not import anything from this project.
+`setuptools` on a separate import path, and takes the metadata from the archive's PKG-INFO (PEP 517). pip runs the
+module in a separate process whose working directory is the unpacked archive, so the module must not import anything
+from this project.
 """
 
 import shutil

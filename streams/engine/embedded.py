@@ -38,7 +38,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     pages: int
     new: int  # documents that were not in the state
-    copies: int  # pages with a stored document that differs from the previous document of their URL
+    copies: int  # pages whose document was in the state, but not as the latest document of their URL
     unchanged: int  # pages with the same document as the previous capture of their URL
     near_duplicates: int  # new documents that are near-duplicates of an earlier document
     not_pages: int  # responses that are not pages, such as images and scripts
@@ -46,7 +46,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreparedBatch(msgspec.Struct, frozen=True):
-    """The result of `Engine.prepare`. The caller may add changes, such as a cursor, and calls `Engine.commit`."""
+    """The result of `Engine.prepare`. The caller may add changes, such as a cursor, before it calls `commit`."""
 
     changes: Changes
     report: BatchReport
@@ -103,7 +103,7 @@ class Engine:
             changes.update(operator_changes)
         new_ids = {payload.document for payload in new_payloads}
         forest.join_all(self.store, verify_result.unions, changes, new_documents=new_ids)
-        self._count_hosts(sweep, capture_result, changes)
+        self._add_captures_per_host(sweep, capture_result, changes)
         report = BatchReport(
             pages=len(pages),
             new=len(new_ids),
@@ -127,9 +127,12 @@ class Engine:
         self.counters = batch.counters
         self.commits += 1
 
-    def postpone(self, batch: PreparedBatch) -> None:
-        """Count a batch that contains no page. The next commit writes its counters."""
-        assert not batch.report.pages, "only the changes of a batch without pages can be postponed"
+    def count_only(self, batch: PreparedBatch) -> None:
+        """Add a batch without pages to the counters in memory.
+
+        The changes of the batch are dropped. The next commit writes the counters.
+        """
+        assert not batch.report.pages, "only the changes of a batch without pages can be dropped"
         self.counters = batch.counters
 
     def _probe_buckets(self, new_payloads: Sequence[DocumentPayload]) -> ProbeResult:
@@ -156,8 +159,8 @@ class Engine:
     def _read_sketches(self, prefixes: Sequence[bytes]) -> dict[bytes, list[Sketch]]:
         """Return the stored sketches under each document prefix. Recently used sketches are cached."""
         sketches = {prefix: cached for prefix in prefixes if (cached := self._sketches.get(prefix))}
-        missing = [prefix for prefix in prefixes if prefix not in sketches]
-        for prefix, rows in zip(missing, self.store.rows_under(Family.DOCUMENTS, missing), strict=True):
+        uncached = [prefix for prefix in prefixes if prefix not in sketches]
+        for prefix, rows in zip(uncached, self.store.rows_under(Family.DOCUMENTS, uncached), strict=True):
             if rows:
                 sketches[prefix] = [document_row.decode(key, value).sketch for key, value in rows]
         for prefix, prefix_sketches in sketches.items():
@@ -167,7 +170,7 @@ class Engine:
             self._sketches.popitem(last=False)
         return sketches
 
-    def _count_hosts(self, sweep: Sweep, capture_result: capture.CaptureResult, changes: Changes) -> None:
+    def _add_captures_per_host(self, sweep: Sweep, capture_result: capture.CaptureResult, changes: Changes) -> None:
         """Add the number of new captures per host to the counts of the sweep."""
         captures_per_host = Counter(host_prefix(c.key) for c in capture_result.captures)
         stored_rows = lookups.read_rows(self.store, Family.CAPTURES, capture_result.possibly_stored_keys)
@@ -186,6 +189,7 @@ class Engine:
         # A truncated text has exactly `tokens_max` tokens. Complete texts of this length are counted too.
         tokens_max = self.settings.limits.tokens_max
         totals = Counter(self.counters)
+        # A counter with the name of a limit counts what the limit left out.
         totals.update(
             pages=report.pages,
             documents=report.new,

@@ -32,13 +32,13 @@ from state.model import Capture, Sweep, SweepState
 from state.rows import RowReader
 from state.store import Store
 from streams import forgetting
-from streams.documents import document_command
 from streams.engine.batcher import Batch, Batcher
 from streams.engine.dead_letters import DeadLetters
 from streams.engine.dictionary import TextDictionary
 from streams.engine.embedded import BatchReport, Engine
 from streams.engine.sketch_pool import SketchPool
 from streams.errors import BadRecord, InputError, NoPages
+from streams.manual import manual_command
 from streams.operators import lookups
 from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
@@ -240,7 +240,7 @@ def list_input_files(
     if not names:
         raise InputError(
             f"no crawl file found in {', '.join(paths)}",
-            f"{document_command('formats-input')} lists the supported formats and file names",
+            f"{manual_command('formats-input')} lists the supported formats and file names",
         )
     for name in names:
         try:
@@ -320,7 +320,7 @@ class _Run(msgspec.Struct):
             self.dead_letters.truncate(meta.dead_letter_bytes(engine.store))
             raise NoPages(
                 f"no page found in {join_names(file_names)}: {self.file_counts.describe(file_names)}",
-                f"the state is unchanged; {document_command('formats-input')} lists the supported formats",
+                f"the state is unchanged; {manual_command('formats-input')} lists the supported formats",
             )
         self._finish()
         # Part of the file at the position was read in an earlier run, and so were the files before it.
@@ -406,7 +406,7 @@ class _Run(msgspec.Struct):
         self._count_files(results, prepared.report.rejected)
         dead_letter_bytes = self.dead_letters.append(prepared.report.rejected)
         if not self.has_pages:
-            self.engine.postpone(prepared)
+            self.engine.count_only(prepared)
             return
         if not self.has_committed:
             _put_threshold(self.engine.store, prepared.changes, self.engine.settings.policy.threshold)

@@ -1,1 +1,1 @@
-"""Export the state to a Parquet data set, which the analyses and other programs query with SQL."""
+"""Export the state to a Parquet data set, which the analyses and other programs can query with SQL."""

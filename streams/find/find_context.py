@@ -73,7 +73,7 @@ class FindContext:
     def checked_history(self, key: bytes) -> UrlHistory:
         """Return the history of a URL, with soft 404s classified as failures. This check is slow and not cached."""
         (captures,) = self.view.histories([key])
-        return build_history(key, captures, self.sweeps, self.soft_404_detector.is_suspected)
+        return build_history(key, captures, self.sweeps, self.soft_404_detector.is_suspected_soft_404)
 
     def read_dead_url(self, history: UrlHistory, missing_since: int) -> DeadUrl:
         """Return a dead URL with the document that represents its page, and with the evidence of links."""

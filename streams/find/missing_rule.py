@@ -2,8 +2,8 @@
 
 `IS_MISSING` defines the rule: which outcomes of a sweep show that a URL is missing or alive. Only committed sweeps
 make a URL missing, but an open sweep can show that a URL is alive. If a sweep has several captures of a URL, the last
-one decides, but a temporary error never replaces an earlier capture. A redirect to a different spelling of the same
-URL, such as from http to https, is ignored.
+one decides, but a temporary error never replaces an earlier capture. A redirect to another form of the same URL,
+such as https instead of http, is ignored.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Outcome(Enum):
 
     PAGE = auto()  # a page with text that is not a soft 404
     NO_TEXT = auto()  # a 304, or a 2xx without text, such as a PDF, an image or an empty page
-    NOT_SERVED = auto()  # a redirect, any other 3xx or 4xx, or a soft 404
+    NOT_SERVED = auto()  # a redirect, a soft 404, or any 3xx or 4xx that belongs to no other outcome
     TEMPORARY_ERROR = auto()  # 408, 425, 429 or 5xx
-    REPEATED_TEMPORARY_ERROR = auto()  # a temporary error, as in the previous sweep that captured the URL
+    REPEATED_TEMPORARY_ERROR = auto()  # a temporary error; the previous sweep to capture the URL found one too
     NOT_CAPTURED = auto()  # no capture, although the URL's host is in the scope of the sweep (`SweepIndex.covers`)
     NOT_COVERED = auto()  # no capture, and the URL's host is outside the scope of the sweep
 
@@ -57,7 +57,7 @@ IS_MISSING: dict[Outcome, bool | None] = {  # None: the URL stays missing or ali
 class SweepIndex:
     """The committed sweeps of a view, and the hosts that they visited. Results are cached and never refreshed.
 
-    `scope` lists hosts that are in the scope of every sweep. Raise BadUrl if an entry is not a host.
+    `scope` lists hosts that are in the scope of every sweep. The constructor raises BadUrl if an entry is not a host.
     """
 
     def __init__(self, view: View, scope: Iterable[str] = ()) -> None:
@@ -71,7 +71,7 @@ class SweepIndex:
         return self._view.captures_on_host(sweep, host) > 0
 
     def covers(self, sweep: int, key: bytes) -> bool:
-        """Return whether a URL is in the scope of a sweep, which would have captured the URL if it still existed.
+        """Return whether a sweep would have captured a URL if it existed, that is, whether its scope contains the URL.
 
         The scope consists of the hosts that the sweep visited, even if it captured only errors or redirects there,
         and the hosts that the user listed. docs/decisions/sweep-scope.md has the reasons.
@@ -121,16 +121,19 @@ class SweepIndex:
         return sorted(new_hosts, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
 
 
-def scope_host(name: str) -> bytes:
-    """Return the key prefix of a host, given as a host name, with or without a port, or as a URL of the host."""
-    return host_prefix(url_key(name if "://" in name else f"https://{name}/"))
+def scope_host(host: str) -> bytes:
+    """Return the key prefix of a host. `host` is a host name, with or without a port, or any URL on the host."""
+    return host_prefix(url_key(host if "://" in host else f"https://{host}/"))
 
 
 class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The captures of one URL, classified by the rule: a success shows that it is alive, a failure that it is not."""
+    """The captures of one URL, classified by the rule.
+
+    A success shows that the URL is alive; a failure shows that it is missing.
+    """
 
     key: bytes
-    pages: tuple[Capture, ...]  # successes with text, one per sweep, in order
+    pages: tuple[Capture, ...]  # successes with text, at most one per sweep, in sweep order
     textless_success: Capture | None  # the last success if it has no text; None if it has text
     failures: tuple[Capture, ...]  # all failures after the last success
     missing_since: int | None  # the first committed sweep that shows the URL as missing, after the last success
@@ -145,7 +148,7 @@ class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the URL has a success and has not been missing since."""
+        """Whether the URL was captured successfully and has not gone missing since."""
         return self.last_success is not None and self.missing_since is None
 
     def document_in_sweep(self, sweep: int) -> bytes | None:
@@ -158,11 +161,11 @@ class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def build_history(
-    key: bytes, captures: list[Capture], sweeps: SweepIndex, is_suspected: Callable[[bytes, bytes], bool]
+    key: bytes, captures: list[Capture], sweeps: SweepIndex, is_suspected_soft_404: Callable[[bytes, bytes], bool]
 ) -> UrlHistory:
-    """Classify the captures of a URL, which must be in order of time.
+    """Classify the captures of a URL. `captures` must be in chronological order.
 
-    `is_suspected` returns whether a document, served at a URL key, is a suspected soft 404.
+    `is_suspected_soft_404` returns whether a document, served at a URL key, is a suspected soft 404.
     """
     decisive_captures = _decisive_captures(captures)
     pages: list[Capture] = []
@@ -170,7 +173,7 @@ def build_history(
     failures: list[Capture] = []
     outcome = Outcome.NOT_COVERED
     for capture in decisive_captures.values():
-        outcome = _outcome(capture, outcome, is_suspected)
+        outcome = _outcome(capture, outcome, is_suspected_soft_404)
         if IS_MISSING[outcome]:
             failures.append(capture)
         elif IS_MISSING[outcome] is False:
@@ -198,7 +201,7 @@ def redirect_key(capture: Capture) -> bytes | None:
         return None
 
 
-def _outcome(capture: Capture, previous: Outcome, is_suspected: Callable[[bytes, bytes], bool]) -> Outcome:
+def _outcome(capture: Capture, previous: Outcome, is_suspected_soft_404: Callable[[bytes, bytes], bool]) -> Outcome:
     if _is_temporary_error(capture):
         is_repeated = previous in {Outcome.TEMPORARY_ERROR, Outcome.REPEATED_TEMPORARY_ERROR}
         return Outcome.REPEATED_TEMPORARY_ERROR if is_repeated else Outcome.TEMPORARY_ERROR
@@ -206,7 +209,7 @@ def _outcome(capture: Capture, previous: Outcome, is_suspected: Callable[[bytes,
         return Outcome.NOT_SERVED
     if capture.document is None:
         return Outcome.NO_TEXT
-    return Outcome.NOT_SERVED if is_suspected(capture.document, capture.key) else Outcome.PAGE
+    return Outcome.NOT_SERVED if is_suspected_soft_404(capture.document, capture.key) else Outcome.PAGE
 
 
 def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
@@ -236,21 +239,21 @@ def _is_temporary_error(capture: Capture) -> bool:
     return capture.redirect is None and (status >= _SERVER_ERROR_MIN or status in _TEMPORARY_CLIENT_ERRORS)
 
 
-def possibly_missing_urls(view: View, soft_404_urls: int, prefix: bytes = b"") -> Iterator[str]:
-    """Yield, in order of key, the URLs under a key prefix that had a page and may be missing now.
+def possibly_missing_urls(view: View, soft_404_urls_min: int, prefix: bytes = b"") -> Iterator[str]:
+    """Yield, in key order, those URLs under a key prefix that once had a page and may now be missing.
 
-    These are URLs that the last committed sweep did not capture, URLs whose last capture has no page, and URLs that
-    changed to a suspected soft 404. Not all of them are missing: for example, the last sweep may have visited only
-    other sites. `Finder` applies the exact rule.
+    These are URLs that the last committed sweep did not capture, URLs whose last capture has no document, and URLs
+    that changed to a suspected soft 404. Not all of them are missing: for example, the last sweep may have visited
+    only other sites. `Finder` applies the exact rule.
     """
     committed = [sweep.number for sweep in view.sweeps() if sweep.state is SweepState.COMMITTED]
     last_committed = max(committed, default=0)
-    detector = Soft404Detector(view, BatchLru(view.documents, _ROWS_CACHED), soft_404_urls)
+    detector = Soft404Detector(view, BatchLru(view.documents, _ROWS_CACHED), soft_404_urls_min)
     urls = _urls_with_pages(view, prefix)
     while batch := list(islice(urls, _URLS_PER_BATCH)):
         detector.preload(url.last_page for url in batch if url.has_changed)
         for last_page, is_last_capture, has_changed in batch:
-            is_soft_404 = has_changed and detector.is_suspected(last_page.document or b"", last_page.key)
+            is_soft_404 = has_changed and detector.is_suspected_soft_404(last_page.document or b"", last_page.key)
             if not is_last_capture or last_page.sweep < last_committed or is_soft_404:
                 yield last_page.url
 

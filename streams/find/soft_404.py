@@ -54,17 +54,17 @@ class Soft404Detector:
             self._read_exempt_keys, _RESULTS_CACHED
         )
 
-    def is_suspected(self, document: bytes, key: bytes) -> bool:
+    def is_suspected_soft_404(self, document: bytes, key: bytes) -> bool:
         """Return whether `document`, which the URL `key` serves, is a suspected soft 404."""
         exempt_keys = self._exempt_keys((self._roots(document), host_prefix(key)))
         return exempt_keys is not None and key not in exempt_keys
 
     def has_suspected_page(self, history: UrlHistory) -> bool:
         document = history.last_page.document if history.last_page else None
-        return document is not None and self.is_suspected(document, history.key)
+        return document is not None and self.is_suspected_soft_404(document, history.key)
 
     def preload(self, pages: Iterable[Capture | None]) -> None:
-        """Read what `is_suspected` needs for the documents of these captures, in one batch."""
+        """Read what `is_suspected_soft_404` needs for the documents of these captures, in one batch."""
         documents_and_hosts = [(page.document, host_prefix(page.key)) for page in pages if page and page.document]
         roots = self._roots.get_many(document for document, _ in documents_and_hosts)
         self._exempt_keys.get_many((root, host) for root, (_, host) in zip(roots, documents_and_hosts, strict=True))

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from state.sweep_life import check_name
-from streams.documents import document_command
 from streams.errors import BadUrl, NoPages
 from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.broker import Broker
@@ -21,6 +20,7 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.page_messages import PageMessage
 from streams.kafka.wire.producer import Producer, to_dead_letter
 from streams.kafka.wire.sweep_log import Event, SweepLog
+from streams.manual import manual_command
 from streams.operators.routing import partition_of
 from streams.page import NotAPage, Page, Rejected, with_default_time
 from streams.readers.dispatch import InputReader, list_files, read, total_bytes
@@ -85,7 +85,7 @@ async def publish(
         if not first_items:
             raise NoPages(
                 f"no page found in {join_names(file_names)}: {counts.describe(file_names)}",
-                f"no sweep was opened or committed; {document_command('formats-input')} lists the supported formats",
+                f"no sweep was opened or committed; {manual_command('formats-input')} lists the supported formats",
             )
         opened_time = await _open_sweep(sweep_log, sweep, now)
         items = pack_pages(chain(first_items, read_items), kafka, sweep, opened_time, partition_counts.published)

@@ -43,7 +43,7 @@ def chunk_ids(pages: Sequence[SketchedPage], last_captures: Mapping[bytes, Captu
     pages_with_links = [
         page.links for page in pages if page.links is not None and must_write_links(page, last_captures)
     ]
-    return sorted({link_chunk.chunk_id(chunk) for links in pages_with_links for chunk in links.chunks})
+    return sorted({link_chunk.compute_chunk_id(chunk) for links in pages_with_links for chunk in links.chunks})
 
 
 def link(
@@ -60,7 +60,7 @@ def link(
             continue
         links_dropped += page.links.dropped
         anchors_cut += page.links.anchors_cut
-        ids = [link_chunk.chunk_id(chunk) for chunk in page.links.chunks]
+        ids = [link_chunk.compute_chunk_id(chunk) for chunk in page.links.chunks]
         key = link_list.encode_key(page.capture.key, page.capture.links)
         changes.put(Family.LINK_LISTS, key, link_list.encode(ids))
         for chunk_id, chunk in zip(ids, page.links.chunks, strict=True):

@@ -44,7 +44,7 @@ def avoid_table(entries: Sequence[Entry], *, omitted: int) -> RenderableType:
     def row(entry: Entry) -> Row:
         figures = (entry.pages, entry.lost, entry.unconfirmed)
         cells = ("keep" if entry.keep else "skip", *(f"{figure:,}" for figure in figures), _REASONS[entry.reason])
-        return cells, [_url_line(entry.prefix), *([] if entry.keep else [_url_line(entry.instead, "instead: ")])]
+        return cells, [_url_line(entry.prefix), *([] if entry.keep else [_url_line(entry.kept_prefix, "instead: ")])]
 
     columns = ("", ">pages", ">without copy", ">unconfirmed", "reason")
     return _with_omitted(BlockTable(columns, map(row, entries)), omitted)
@@ -54,7 +54,7 @@ def avoid_check_table(entries: Sequence[CheckedEntry]) -> RenderableType:
     def row(entry: CheckedEntry) -> Row:
         return (f"{entry.pages:,}", f"{entry.copies:,}"), [
             _url_line(entry.prefix),
-            _url_line(entry.instead, "instead: "),
+            _url_line(entry.kept_prefix, "instead: "),
         ]
 
     return BlockTable((">pages", ">with copy"), map(row, entries))

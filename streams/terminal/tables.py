@@ -154,7 +154,7 @@ def links_table(links: Sequence[StoredLink], *, incoming: bool) -> RenderableTyp
         times = (format_iso(link.first_seen) or "", format_iso(link.last_seen) or "")
         return (Text(escape_text(link.anchor)), *times, ", ".join(notes)), [other_url]
 
-    return BlockTable(("words", "first seen", "last seen", "notes"), map(row, links))
+    return BlockTable(("link text", "first seen", "last seen", "notes"), map(row, links))
 
 
 def captures_table(captures: Sequence[UrlCapture]) -> RenderableType:

@@ -76,6 +76,6 @@ def test_scores_of_an_avoid_list() -> None:
     pages = [page("t", 1, 0), page("t", 2, 0), page("t", 2, 1), page("", 2, 2)]
     clusters = {page_hash(url_key(p.url)): cluster for p, cluster in zip(pages, (1, 1, 2, 3), strict=True)}
     skip = Entry(
-        prefix="https://host2.example/", keep=False, pages=3, lost=0, unconfirmed=0, instead="", reason="copy"
+        prefix="https://host2.example/", keep=False, pages=3, lost=0, unconfirmed=0, kept_prefix="", reason="copy"
     )
     assert score_avoid([skip], pages, clusters) == (4, 3 / 4, 2 / 3, 1.0)

@@ -98,7 +98,7 @@ def host_counts(partitions: list[MemoryStore]) -> Counter[tuple[int, bytes]]:
     """Return the number of captures by sweep and host."""
     counts: Counter[tuple[int, bytes]] = Counter()
     for rows in partitions:
-        for number in sweeps.numbers_with_counts(rows):
+        for number in sweeps.sweep_numbers_with_host_counts(rows):
             counts.update({(number, host): n for host, n in sweeps.captures_per_host(rows, number).items()})
     return +counts
 

@@ -65,9 +65,9 @@ def test_a_chunk_that_does_not_name_its_page_is_reported(sound: MemoryStore) -> 
 
 def test_a_chunk_without_pages_is_reported(sound: MemoryStore) -> None:
     changes, value = Changes(), link_chunk.encode([])
-    changes.put(Family.LINK_CHUNKS, link_chunk.chunk_id(value), value)
+    changes.put(Family.LINK_CHUNKS, link_chunk.compute_chunk_id(value), value)
     sound.write(changes)
-    key = link_chunk.chunk_id(value).hex()
+    key = link_chunk.compute_chunk_id(value).hex()
     assert problems(sound) == [Problem("link_chunks", key, "no page contains this chunk")]
 
 

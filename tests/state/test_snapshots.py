@@ -16,7 +16,7 @@ from state.errors import StateCorrupt, StateIncompatible
 from state.families import Family
 from state.partition import Partition
 from state.scheme import Scheme
-from state.snapshots import Snapshot
+from state.snapshots import SnapshotDescription
 from state.store import Store
 from tests.streams.kafka.worker_fixture import write
 
@@ -39,7 +39,7 @@ def take(partition: Partition, folder: Path) -> Path:
     checkpoint = folder.parent / "checkpoint"
     shutil.rmtree(checkpoint, ignore_errors=True)
     partition.store.checkpoint(checkpoint)
-    return snapshots.write(folder, checkpoint, Snapshot.of(partition, COUNT))
+    return snapshots.write(folder, checkpoint, SnapshotDescription.of(partition, COUNT))
 
 
 def test_a_restored_snapshot_is_the_partition_at_its_offset(partition: Partition, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_restored_snapshot_is_the_partition_at_its_offset(partition: Partition
     taken = take(partition, folder)
     put(partition, b"after")
     assert snapshots.list_offsets(folder) == [0]
-    restored = snapshots.restore(folder, 0, tmp_path / "restored", Snapshot.of(partition, COUNT))
+    restored = snapshots.restore(folder, 0, tmp_path / "restored", SnapshotDescription.of(partition, COUNT))
     assert (restored.offset, restored.epoch) == (0, 7)
     assert sorted(restored.files) == sorted(path.name for path in taken.iterdir() if path.name != "snapshot.json")
     copy = Partition(Store(tmp_path / "restored"), Scheme(), NUMBER, COUNT)
@@ -59,7 +59,7 @@ def test_a_restored_snapshot_is_the_partition_at_its_offset(partition: Partition
 
 def test_every_damaged_or_missing_file_is_found(partition: Partition, tmp_path: Path) -> None:
     put(partition, b"key")
-    expected, intact = Snapshot.of(partition, COUNT), take(partition, tmp_path / "snapshots")
+    expected, intact = SnapshotDescription.of(partition, COUNT), take(partition, tmp_path / "snapshots")
     names = sorted(path.name for path in intact.iterdir())
     assert len(names) > 4
     for name in names:
@@ -91,8 +91,8 @@ def test_a_snapshot_of_another_partition_or_scheme_is_refused(
 ) -> None:
     put(partition, b"key")
     take(partition, tmp_path / "snapshots")
-    expected = msgspec.structs.replace(Snapshot.of(partition, COUNT), **change)
-    with pytest.raises(StateIncompatible, match="is needed"):
+    expected = msgspec.structs.replace(SnapshotDescription.of(partition, COUNT), **change)
+    with pytest.raises(StateIncompatible, match="does not match"):
         snapshots.restore(tmp_path / "snapshots", 0, tmp_path / "restored", expected)
     assert not (tmp_path / "restored").exists()
 
@@ -103,8 +103,8 @@ def test_a_file_outside_of_the_snapshot_is_not_copied(partition: Partition, tmp_
     (tmp_path / "secret").write_text("secret")
     description = taken / snapshots.DESCRIPTION_FILE
     description.write_text(description.read_text().replace('"CURRENT"', '"../../secret"'))
-    with pytest.raises(StateCorrupt, match="not the name of a file"):
-        snapshots.restore(tmp_path / "snapshots", 0, tmp_path / "restored", Snapshot.of(partition, COUNT))
+    with pytest.raises(StateCorrupt, match="not a plain file name"):
+        snapshots.restore(tmp_path / "snapshots", 0, tmp_path / "restored", SnapshotDescription.of(partition, COUNT))
 
 
 def test_a_partial_snapshot_is_not_listed_and_is_removed_by_the_next_owner(
@@ -150,7 +150,7 @@ def test_a_damaged_table_is_not_linked_to_the_next_snapshot(partition: Partition
     flip(table)
     put(partition, b"b")
     take(partition, folder)
-    assert snapshots.restore(folder, 1, tmp_path / "restored", Snapshot.of(partition, COUNT)).offset == 1
+    assert snapshots.restore(folder, 1, tmp_path / "restored", SnapshotDescription.of(partition, COUNT)).offset == 1
 
 
 def test_a_folder_without_links_gets_copies(
@@ -159,7 +159,9 @@ def test_a_folder_without_links_gets_copies(
     put(partition, b"a")
     monkeypatch.setattr(os, "link", lambda *_: raise_error(tmp_path))
     take(partition, tmp_path / "snapshots")
-    assert snapshots.restore(tmp_path / "snapshots", 0, tmp_path / "restored", Snapshot.of(partition, COUNT))
+    assert snapshots.restore(
+        tmp_path / "snapshots", 0, tmp_path / "restored", SnapshotDescription.of(partition, COUNT)
+    )
 
 
 def test_old_snapshots_are_removed_even_after_an_interruption(partition: Partition, tmp_path: Path) -> None:

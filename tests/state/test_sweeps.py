@@ -72,7 +72,7 @@ def test_a_row_decodes_to_its_sweep_and_damage_is_refused() -> None:
     ((key, value),) = changes.puts_of(Family.SWEEPS).items()
     assert sweeps.decode(key, value) == sweep
     for damaged in (value[:-1], b"", b"[]", value.replace(b'"state":2', b'"state":9')):
-        with pytest.raises(ValueError, match="not a sweep's row"):
+        with pytest.raises(ValueError, match="invalid sweep row"):
             sweeps.decode(key, damaged)
 
 

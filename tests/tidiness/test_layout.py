@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.documents import DOCUMENTS
+from streams.manual import MANUAL_PAGES
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for package in ("streams", "state") for path in (ROOT / package).rglob("*.py"))
@@ -117,7 +117,7 @@ def test_the_wheel_contains_only_the_two_packages(wheel: Path) -> None:
     modules = {name_of(path) for path in MODULES}
     assert modules <= set(names)
     assert {"streams/lostfound.toml", "streams/demo/sample/2023-03.jsonl"} <= set(names)
-    assert {f"streams/docs/{name}.md" for name in DOCUMENTS} <= set(names)
+    assert {f"streams/docs/{name}.md" for name in MANUAL_PAGES} <= set(names)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -1,4 +1,4 @@
-"""The entries of an avoid-list, and the rule by which they decide about a URL: the longest matching prefix wins."""
+"""The entries of an avoid-list, and the rule that selects the entry for a URL: the longest matching prefix wins."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A prefix of URLs that a crawler skips or keeps.
+    """A URL prefix that a crawler should skip, or should crawl despite a shorter prefix.
 
     The prefix of a directory ends with `/`. The prefix of a sampled page is its URL.
     """
 
     prefix: str
     keep: bool
-    pages: int  # crawled pages whose longest matching prefix this is
-    lost: int  # of these, skipped pages without a copy
-    unconfirmed: int  # of these, skipped pages with a copy, but not one that is kept
-    instead: str  # URL prefix of the copy that is kept
+    pages: int  # number of crawled pages for which this is the longest matching prefix
+    lost: int  # of `pages`: skipped pages without a copy
+    unconfirmed: int  # of `pages`: skipped pages whose only copies are skipped too
+    kept_prefix: str = msgspec.field(name="instead")  # URL prefix of the copy that is kept
     reason: Reason
 
 
@@ -37,12 +37,15 @@ def prefixes_of(url: str) -> Iterator[str]:
 
 
 def deciding_entry(url: str, entries: Mapping[str, T]) -> T | None:
-    """Return the entry with the longest prefix of a URL, or None. `entries` is by prefix."""
+    """Return the entry whose prefix is the longest match for a URL, or None. `entries` maps prefixes to entries."""
     return next((entry for prefix in prefixes_of(url) if (entry := entries.get(prefix)) is not None), None)
 
 
 def with_depths(entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
-    """Yield the entries in the order of their prefixes, each with the number of entries that contain it."""
+    """Yield the entries in the order of their prefixes, each with its depth.
+
+    The depth of an entry is the number of directory entries that enclose it.
+    """
     outer_prefixes: list[str] = []
     for entry in sorted(entries, key=lambda entry: entry.prefix):
         while outer_prefixes and not entry.prefix.startswith(outer_prefixes[-1]):

@@ -17,9 +17,9 @@ class CheckedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry that makes a crawler skip pages, and the pages below its prefix in a later sweep."""
 
     prefix: str
-    instead: str
+    kept_prefix: str = msgspec.field(name="instead")
     pages: int  # crawled pages below the prefix, such as the sample
-    copies: int  # of these, pages with a copy that is not skipped
+    copies: int  # of `pages`: pages with a copy that is not skipped
     holds: bool | None  # null if no page below the prefix was crawled
 
 
@@ -71,6 +71,8 @@ def check_avoid(engine: SqlEngine, entries: Iterable[Entry], *, copied_share_min
         holds = copies >= copied_share_min * pages if pages else None
         if not entry.keep:
             checked.append(
-                CheckedEntry(prefix=entry.prefix, instead=entry.instead, pages=pages, copies=copies, holds=holds)
+                CheckedEntry(
+                    prefix=entry.prefix, kept_prefix=entry.kept_prefix, pages=pages, copies=copies, holds=holds
+                )
             )
     return checked

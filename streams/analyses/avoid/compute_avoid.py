@@ -245,7 +245,7 @@ def _entries(
             pages=count.pages,
             lost=0 if keep else count.pages - count.copies,
             unconfirmed=0 if keep else count.copies - count.kept_copies,
-            instead=url_of(keeper.key.encode(), https=keeper.https),
+            kept_prefix=url_of(keeper.key.encode(), https=keeper.https),
             reason=reason,
         )
 

@@ -1,4 +1,4 @@
-"""Plot the classes of collections like Cho et al. (2000): the number of collections against their size."""
+"""Plot the number of collections per class against the size of a collection, as Cho et al. (2000) do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the root of each collection: the longest URL prefix, up to a slash, that all its pages share."""
+"""Find the root of each collection: the longest URL prefix that ends with a slash and is shared by all its pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def create_roots(engine: SqlEngine) -> None:
 
 
 def common_directory(first: bytes, last: bytes) -> bytes:
-    """Return the directory that contains all URL keys between two keys of a host, in the order of bytes."""
+    """Return the deepest directory that contains every URL key from `first` to `last` in byte order.
+
+    Both keys are on the same host.
+    """
     length = next(
         (n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last))
     )

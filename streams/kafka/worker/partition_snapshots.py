@@ -23,7 +23,7 @@ from aiokafka.errors import KafkaError
 from state import snapshots
 from state.errors import StateError
 from state.partition import Partition
-from state.snapshots import Snapshot
+from state.snapshots import SnapshotDescription
 from streams.errors import InputError
 from streams.kafka.process_exit import end_process
 from streams.kafka.wire.changelog_range import ChangelogRange
@@ -105,7 +105,7 @@ class Snapshots:
             partition = self._partitions.recovered_partition(number)
             if partition is None or not partition.is_claimed:
                 return False
-            snapshot = Snapshot.of(partition, self._partitions.partition_count)
+            snapshot = SnapshotDescription.of(partition, self._partitions.partition_count)
             await asyncio.to_thread(partition.store.checkpoint, checkpoint)
         try:
             await asyncio.to_thread(snapshots.write, self.folder(number), checkpoint, snapshot)
@@ -139,7 +139,7 @@ class Snapshots:
 
     async def _prepare(self, number: int) -> None:
         partition = self._partitions.open(number)
-        own_offset, expected = partition.offset, Snapshot.of(partition, self._partitions.partition_count)
+        own_offset, expected = partition.offset, SnapshotDescription.of(partition, self._partitions.partition_count)
         tried_offsets: set[int] = set()
         previous_offsets: list[int] | None = None
         while True:  # the owner may be replacing old snapshots and trimming the changelog
@@ -166,7 +166,7 @@ class Snapshots:
             " snapshot",
         )
 
-    async def _restore(self, number: int, offset: int, expected: Snapshot) -> bool:
+    async def _restore(self, number: int, offset: int, expected: SnapshotDescription) -> bool:
         """Replace an open partition by a snapshot. Return False if the snapshot cannot be used."""
         started = time.monotonic()
         copy = self._restored / str(number)

@@ -58,14 +58,14 @@ def test_a_damaged_chunk_is_refused_or_has_fewer_links(links: list[Link]) -> Non
     ],
 )
 def test_impossible_values_are_refused(value: bytes) -> None:
-    with pytest.raises(StateCorrupt, match="not a chunk of links"):
+    with pytest.raises(StateCorrupt, match="invalid link chunk"):
         link_chunk.decode(value)
 
 
 @given(link_lists)
 def test_every_target_has_an_entry(links: list[Link]) -> None:
     value = link_chunk.encode(links)
-    id_ = link_chunk.chunk_id(value)
+    id_ = link_chunk.compute_chunk_id(value)
     assert link_chunk.target_keys(value, id_) == {link_chunk.target_key(link.target, id_) for link in links}
     assert all(key.endswith(id_[: link_chunk.CHUNK_PREFIX_BYTES]) for key in link_chunk.target_keys(value, id_))
 

@@ -29,7 +29,7 @@ def test_all_copies_but_one_are_skipped(tmp_path):
     pages = [*manual(A, without=[3]), *manual(B), *manual(C, without=[4])]
     entries = avoid_list(tmp_path, pages)
     assert decisions(entries) == [(C, False, 16, 0), (A, False, 16, 0)]
-    assert {entry.instead for entry in entries} == {B}
+    assert {entry.kept_prefix for entry in entries} == {B}
 
 
 def test_nothing_above_the_root_of_a_collection_is_skipped(tmp_path):
@@ -72,7 +72,7 @@ def test_a_second_collection_is_kept_for_copies_that_the_first_does_not_cover(tm
     pages += [*manual("https://d.example/", pages=60, without=[*range(15), *range(45, 60)])]
     pages += [*manual("https://e.example/", pages=60, without=range(20, 60))]
     entries = avoid_list(tmp_path, pages)
-    instead = {entry.prefix: entry.instead for entry in entries}
+    instead = {entry.prefix: entry.kept_prefix for entry in entries}
     assert A not in instead
     for prefix in set(instead.values()):
         assert prefix not in instead  # a kept copy is never skipped

@@ -23,7 +23,7 @@ from streams.errors import InputError
 
 def entry(prefix: str, *, keep: bool = False) -> Entry:
     return Entry(
-        prefix=prefix, keep=keep, pages=1, lost=0, unconfirmed=0, instead="https://b.example/", reason="copy"
+        prefix=prefix, keep=keep, pages=1, lost=0, unconfirmed=0, kept_prefix="https://b.example/", reason="copy"
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.documents import DOCUMENTS
+from streams.manual import MANUAL_PAGES
 from tests.streams.cli.conftest import ROOT, Lostfound
 
 
@@ -21,7 +21,7 @@ def test_config_prints_the_default_settings(lostfound: Lostfound, tmp_path: Path
     assert lostfound("demo", "--sample", "--config", copy).code == 0
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", MANUAL_PAGES)
 def test_docs_prints_a_document(lostfound: Lostfound, name: str) -> None:
     assert lostfound("docs", name).out == (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
 

@@ -239,7 +239,7 @@ class MemoryView:
 
 
 def _chunk_id(links: list[Link]) -> bytes:
-    return link_chunk.chunk_id(link_chunk.encode(links))
+    return link_chunk.compute_chunk_id(link_chunk.encode(links))
 
 
 @pytest.fixture

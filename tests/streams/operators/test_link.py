@@ -23,7 +23,7 @@ CHUNKS = [link_chunk.encode([Link(target=b"org,a)/%d" % i), Link(target=b"org,b)
 
 
 def page(name: str, *chunks: bytes, dropped: int = 0) -> SketchedPage:
-    list_id = link_list.list_id([link_chunk.chunk_id(chunk) for chunk in chunks])
+    list_id = link_list.list_id([link_chunk.compute_chunk_id(chunk) for chunk in chunks])
     capture = Capture(
         key=b"org,a)/" + name.encode(), url=f"https://a.org/{name}", sweep=1, time=1, status=200, document=None,
         raw_fingerprint=b"", links=list_id,
@@ -59,7 +59,7 @@ def test_a_chunk_is_stored_once_and_names_all_its_pages() -> None:
     write(store, [page("x", CHUNKS[0], CHUNKS[1])])
     before = dict(store.rows[Family.LINK_TARGETS])
     write(store, [page("y", CHUNKS[0])])
-    id_ = link_chunk.chunk_id(CHUNKS[0])
+    id_ = link_chunk.compute_chunk_id(CHUNKS[0])
     assert store.rows[Family.LINK_TARGETS] == before
     assert len(before) == 4
     assert store.keys(Family.LINK_CHUNKS, id_, 9) == [id_, id_ + b"org,a)/x", id_ + b"org,a)/y"]

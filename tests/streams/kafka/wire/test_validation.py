@@ -13,7 +13,7 @@ from streams.operators.messages import SketchedPage
 from streams.sketch.links import LinkPayload
 
 CHUNK = link_chunk.encode([Link(target=b"org,example)/a", anchor="A")])
-LIST_ID = link_list.list_id([link_chunk.chunk_id(CHUNK)])
+LIST_ID = link_list.list_id([link_chunk.compute_chunk_id(CHUNK)])
 CAPTURE = Capture(
     key=b"org,example)/",
     url="https://example.org/",
@@ -34,8 +34,8 @@ def test_a_valid_page_with_links_has_no_problem() -> None:
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
-        (msgspec.structs.replace(PAGE, links=LinkPayload([CHUNK[:-1]])), "not a chunk of links"),
-        (msgspec.structs.replace(PAGE, links=LinkPayload([b"\x07"])), "not a chunk of links"),
+        (msgspec.structs.replace(PAGE, links=LinkPayload([CHUNK[:-1]])), "invalid link chunk"),
+        (msgspec.structs.replace(PAGE, links=LinkPayload([b"\x07"])), "invalid link chunk"),
         (msgspec.structs.replace(PAGE, links=LinkPayload([CHUNK, CHUNK])), "refers to a different list of links"),
         (
             msgspec.structs.replace(PAGE, capture=msgspec.structs.replace(CAPTURE, links=b"short")),

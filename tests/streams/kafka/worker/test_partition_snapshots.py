@@ -17,7 +17,7 @@ from state.changes import Changes
 from state.errors import StateError
 from state.families import Family
 from state.partition import Partition
-from state.snapshots import Snapshot
+from state.snapshots import SnapshotDescription
 from streams.errors import InputError
 from streams.kafka.worker import partition_snapshots as module
 from streams.kafka.worker.metrics import Metrics
@@ -246,7 +246,7 @@ def test_a_snapshot_that_its_owner_has_just_removed_is_replaced_by_a_newer_one(
             checkpoint = tmp_path / "checkpoint"
             partition = owner.partitions.by_number[0]
             partition.store.checkpoint(checkpoint)
-            snapshot_files.write(folder, checkpoint, Snapshot.of(partition, PARTITIONS))
+            snapshot_files.write(folder, checkpoint, SnapshotDescription.of(partition, PARTITIONS))
             changelog.offsets[0] = 39
         return offsets
 
