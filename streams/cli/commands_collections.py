@@ -189,8 +189,8 @@ def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:
 def group(context: Context, source: str, as_json: bool) -> Exit:
     """Collapse a list of URLs by cluster and by replicated collection.
 
-    Use it to show each page and each manual only once in search results. The URLs are read from FILE or stdin, one per
-    line. The first URL of a cluster or of a class of collections is listed, with the other URLs below it.
+    Use it to show each page and each manual only once in search results. The URLs are read from FILE or stdin, one
+    per line. The first URL of a cluster or of a class of collections is listed, with the other URLs below it.
     """
     from streams.analyses.collections.compute_collections import analysis
     from streams.query.group import ClassRoots

@@ -36,8 +36,8 @@ def export(context: Context, folder: Path, sweep_names: tuple[str, ...], as_json
     date: only sweeps that are new or have changed are written. The old files stay in place until all new files are
     complete.
 
-    With --server, each worker writes the files of its partitions. FOLDER must be inside the folder that the
-    workers' setting kafka.export_folder names. This command and all workers must be able to access FOLDER at the same path.
+    With --server, each worker writes the files of its partitions. FOLDER must be inside the folder that the workers'
+    setting kafka.export_folder names. This command and all workers must be able to access FOLDER at the same path.
     """
     from streams.terminal import layout, tables
 
