@@ -81,7 +81,7 @@ def _add_host(changes: Changes, host: int, scheme: Scheme, rng: random.Random) -
         targets = sorted(rng.sample(keys, OWN_LINKS))
         own = _add_chunk(changes, [Link(target=target, anchor=f"see page {host}") for target in targets])
         chunk_ids = [navigation, own]
-        list_id = link_list.list_id(chunk_ids)
+        list_id = link_list.compute_list_id(chunk_ids)
         changes.put(Family.LINK_LISTS, link_list.encode_key(key, list_id), link_list.encode(chunk_ids))
         for chunk_id in chunk_ids:
             changes.put(Family.LINK_CHUNKS, link_chunk.page_key(chunk_id, key), b"")

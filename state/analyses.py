@@ -60,7 +60,7 @@ def _decode_header(chunk: list[bytes]) -> Header:
     try:
         return msgspec.json.decode(b"\n".join(chunk), type=Header)
     except msgspec.DecodeError as error:
-        raise StateCorrupt(f"not the header of an analysis: {error}") from error
+        raise StateCorrupt(f"invalid header of an analysis: {error}") from error
 
 
 def lines(store: RowReader, key: AnalysisKey) -> Iterator[bytes]:
@@ -72,11 +72,11 @@ def lines(store: RowReader, key: AnalysisKey) -> Iterator[bytes]:
 
 def newest_key(store: RowReader, analysis: str, method: str) -> AnalysisKey | None:
     """Return the key of an analysis and method for the newest sweep with results, or None if no sweep has results."""
-    keys = (AnalysisKey(sweep, analysis, method) for sweep in sorted(_sweeps(store), reverse=True))
+    keys = (AnalysisKey(sweep, analysis, method) for sweep in sorted(_sweeps_with_results(store), reverse=True))
     return next((key for key in keys if header(store, key) is not None), None)
 
 
-def _sweeps(store: RowReader) -> Iterator[int]:
+def _sweeps_with_results(store: RowReader) -> Iterator[int]:
     """Yield the numbers of the sweeps that have results, with one look-up per sweep."""
     sweep = 0
     while row_keys := store.keys(Family.ANALYSES, b"", 1, analysis_row.encode_sweep(sweep)):
@@ -118,7 +118,7 @@ def row_problems(store: RowReader, row: Row) -> Iterator[str]:
         if store.get(Family.ANALYSES, analysis_row.encode_key(row.key, 0)) is None:
             yield "belongs to results without a header"
         return
-    # An interrupted cancellation may leave results, which its next removal deletes.
+    # An interrupted cancellation of the sweep may leave results. The next attempt to cancel it deletes them.
     states = {sweep.number: sweep.state for sweep in sweeps.all_sweeps(store)}
     if states.get(row.key.sweep) not in (SweepState.COMMITTED, SweepState.CANCELLING):
         yield f"belongs to sweep {row.key.sweep}, which is not committed"

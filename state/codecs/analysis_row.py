@@ -54,7 +54,7 @@ def decode_key(row_key: bytes) -> tuple[AnalysisKey, int]:
     start, end = _NUMBER.size, len(row_key) - _NUMBER.size
     names = row_key[start:end].split(_NAME_END)
     if len(names) != 3 or not names[0] or not names[1] or names[2]:
-        raise StateCorrupt(f"not the row key of an analysis: {row_key[:80]!r}")
+        raise StateCorrupt(f"invalid row key of an analysis: {row_key[:80]!r}")
     try:
         analysis, method = (name.decode() for name in names[:2])
     except UnicodeDecodeError as error:
@@ -71,7 +71,9 @@ def encode(lines: Iterable[bytes]) -> bytes:
 def decode(value: bytes) -> list[bytes]:
     """Decode the lines of a chunk. Raise StateCorrupt if the value is invalid."""
     if not value or value[0] != VERSION:
-        raise StateCorrupt(f"not a chunk of results of version {VERSION}: truncated, or written by a newer lostfound")
+        raise StateCorrupt(
+            f"invalid chunk of results (expected version {VERSION}): truncated, or from a newer version of lostfound"
+        )
     bytes_max = CHUNK_BYTES + LINE_BYTES_MAX
     try:
         if zstandard.frame_content_size(value[1:]) > bytes_max:  # zstd allocates this size up front

@@ -71,7 +71,7 @@ def decode_key(row_key: bytes) -> tuple[bytes, int, int, int]:
     """Split a row key into URL key, sweep, time (ms) and tiebreaker. Raise StateCorrupt if the key is invalid."""
     tail_start = len(row_key) - _KEY_TAIL.size
     if tail_start < 2 or row_key.find(b"\0") != tail_start - 1:
-        raise StateCorrupt(f"not the row key of a capture: {row_key[:80]!r}")
+        raise StateCorrupt(f"invalid row key of a capture: {row_key[:80]!r}")
     return (row_key[: tail_start - 1], *_KEY_TAIL.unpack_from(row_key, tail_start))
 
 
@@ -120,7 +120,9 @@ def decode(row_key: bytes, value: bytes) -> Capture:
     """Decode a capture from its row key and value. Raise StateCorrupt if either is invalid."""
     key, sweep, time, tiebreaker = decode_key(row_key)
     if len(value) < _HEAD.size or value[0] != VERSION:
-        raise StateCorrupt(f"not a capture of version {VERSION}: truncated, or written by a newer lostfound")
+        raise StateCorrupt(
+            f"invalid capture (expected version {VERSION}): truncated, or from a newer version of lostfound"
+        )
     _, flags, status, extractor = _HEAD.unpack_from(value)
     offset = _HEAD.size
     document, raw_fingerprint, links, redirect = None, b"", b"", None

@@ -79,7 +79,9 @@ def _encode_section(family_byte: int, keys: list[bytes], values: list[bytes] | N
 def decode(record: bytes) -> tuple[int, Changes]:
     """Decode the kind and the changes of a record. Raise ValueError if it is invalid."""
     if len(record) < _HEAD_BYTES or record[0] != VERSION or record[1] not in (FACTS, RETRACTION):
-        raise ValueError(f"not a changelog record of version {VERSION}: truncated, or written by a newer lostfound")
+        raise ValueError(
+            f"invalid changelog record (expected version {VERSION}): truncated, or from a newer version of lostfound"
+        )
     changes = Changes()
     offset = _HEAD_BYTES
     while offset < len(record):
@@ -96,7 +98,7 @@ def _decode_section(record: bytes, offset: int, changes: Changes) -> int:
     is_delete, family_number = divmod(family_byte, _DELETE_FLAG)
     if family_number >= len(_FAMILIES):
         raise ValueError(
-            f"a changelog record has rows of the unknown family {family_number}: written by a newer lostfound"
+            f"a changelog record has rows of the unknown family {family_number}: written by a newer version of lostfound"
         )
     family = _FAMILIES[family_number]
     column_lengths: list[list[int]] = []

@@ -42,9 +42,11 @@ def encode(decision: Decision) -> bytes:
 def decode(row_key: bytes, value: bytes) -> Decision:
     """Decode a decision from its row key and value. Raise StateCorrupt if either is invalid."""
     if len(row_key) < 2 or row_key.find(_KEY_END) != len(row_key) - 1:
-        raise StateCorrupt(f"not the row key of a decision: {row_key[:80]!r}")
+        raise StateCorrupt(f"invalid row key of a decision: {row_key[:80]!r}")
     if len(value) < _HEAD.size or value[0] != VERSION:
-        raise StateCorrupt(f"not a decision of version {VERSION}: truncated, or written by a newer lostfound")
+        raise StateCorrupt(
+            f"invalid decision (expected version {VERSION}): truncated, or from a newer version of lostfound"
+        )
     _, time, kind, old_length, new_length = _HEAD.unpack_from(value)
     size = _HEAD.size + old_length + new_length
     if len(value) != size:

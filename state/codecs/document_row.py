@@ -37,7 +37,9 @@ def decode(document_id: bytes, value: bytes) -> DocumentRow:
     if len(document_id) != ID_BYTES:
         raise StateCorrupt(f"a document id has {len(document_id)} bytes, expected {ID_BYTES}")
     if len(value) < _HEAD.size or value[0] != VERSION:
-        raise StateCorrupt(f"not a document row of version {VERSION}: truncated, or written by a newer lostfound")
+        raise StateCorrupt(
+            f"invalid document row (expected version {VERSION}): truncated, or from a newer version of lostfound"
+        )
     _, seen_bytes, exponent, tokens, shingles, bins, sample_size = _HEAD.unpack_from(value)
     sample_start = _HEAD.size + bins
     size = sample_start + 4 * sample_size

@@ -26,7 +26,7 @@ _SCALE = 65535
 
 
 def encode(edge: Edge) -> tuple[bytes, bytes]:
-    """Encode a pair as a key and a value. Its documents may be in either order."""
+    """Encode a pair as a key and a value. The documents of the pair may be in either order."""
     assert len(edge.a) == len(edge.b) == ID_BYTES
     assert edge.a != edge.b, "a document cannot be paired with itself"
     if edge.b < edge.a:
@@ -64,7 +64,9 @@ def decode(key: bytes, value: bytes) -> Edge:
     if len(key) != 2 * ID_BYTES:
         raise StateCorrupt(f"the key of an edge has {len(key)} bytes, expected {2 * ID_BYTES}")
     if len(value) != _VALUE.size or value[0] != VERSION:
-        raise StateCorrupt(f"not an edge of version {VERSION}: truncated, or written by a newer lostfound")
+        raise StateCorrupt(
+            f"invalid edge (expected version {VERSION}): truncated, or from a newer version of lostfound"
+        )
     _, resemblance, containment, contained = _VALUE.unpack(value)
     return Edge(
         a=key[:ID_BYTES],

@@ -30,7 +30,7 @@ _RESERVED_FLAG = 128
 _VARINT_BYTES_MAX = 4
 _VERSION_BYTE = bytes((VERSION,))
 _ONE_BYTE = [bytes((number,)) for number in range(0x80)]
-_DAMAGED = f"invalid link chunk (expected version {VERSION}): truncated, or written by a newer version of lostfound"
+_DAMAGED = f"invalid link chunk (expected version {VERSION}): truncated, or from a newer version of lostfound"
 
 
 def compute_chunk_id(value: bytes) -> bytes:

@@ -21,7 +21,7 @@ from state.errors import StateCorrupt
 VERSION = 1
 
 
-def list_id(chunk_ids: Sequence[bytes]) -> bytes:
+def compute_list_id(chunk_ids: Sequence[bytes]) -> bytes:
     """Return the id of the list of these chunks."""
     return mmh3.mmh3_x64_128_digest(b"".join(chunk_ids))[:LINK_LIST_ID_BYTES]
 
@@ -41,7 +41,7 @@ def decode_key(key: bytes) -> tuple[bytes, bytes]:
     """Split a row key into URL key and list id. Raise StateCorrupt if the key is invalid."""
     end = len(key) - LINK_LIST_ID_BYTES - 1
     if end < 1 or key.find(b"\0") != end:
-        raise StateCorrupt(f"not the row key of a list of links: {key[:80]!r}")
+        raise StateCorrupt(f"invalid row key of a list of links: {key[:80]!r}")
     return key[:end], key[end + 1 :]
 
 
@@ -53,5 +53,7 @@ def encode(chunk_ids: Sequence[bytes]) -> bytes:
 def decode(value: bytes) -> list[bytes]:
     """Decode the ids of the chunks. Raise StateCorrupt if the value is invalid."""
     if len(value) % CHUNK_ID_BYTES != 1 or value[0] != VERSION:
-        raise StateCorrupt(f"not a list of links of version {VERSION}: truncated, or written by a newer lostfound")
+        raise StateCorrupt(
+            f"invalid link list (expected version {VERSION}): truncated, or from a newer version of lostfound"
+        )
     return [value[i : i + CHUNK_ID_BYTES] for i in range(1, len(value), CHUNK_ID_BYTES)]

@@ -89,7 +89,9 @@ class TextCodec:
 
 def _end_of_title(value: bytes) -> int:
     if len(value) < _HEAD.size or value[0] != VERSION:
-        raise StateCorrupt(f"not a text of version {VERSION}: truncated, or written by a newer lostfound")
+        raise StateCorrupt(
+            f"invalid text (expected version {VERSION}): truncated, or from a newer version of lostfound"
+        )
     end = _HEAD.size + int.from_bytes(value[_HEAD.size - 2 : _HEAD.size], "big")
     if len(value) < end:
         raise StateCorrupt(f"a stored text has {len(value)} bytes, but its title ends at byte {end}: truncated")

@@ -105,10 +105,8 @@ def clusters(
                 layout.print_to_stdout(table)
     if not count:
         hint = "; use --min-urls 1 to include clusters with a single URL" if min_urls > 1 else ""
-        click.echo(
-            f"no cluster has at least {pluralise(min_size, 'document')} and at least {pluralise(min_urls, 'URL')}{hint}",
-            err=True,
-        )
+        documents, urls = pluralise(min_size, "document"), pluralise(min_urls, "URL")
+        click.echo(f"no cluster has at least {documents} and at least {urls}{hint}", err=True)
         return Exit.NOTHING
     if truncated:
         click.echo(f"only the {count:,} largest clusters are shown; use --limit or --json to list more", err=True)

@@ -71,7 +71,7 @@ class SweepIndex:
         return self._view.captures_on_host(sweep, host) > 0
 
     def covers(self, sweep: int, key: bytes) -> bool:
-        """Return whether a sweep would have captured a URL if it existed, that is, whether its scope contains the URL.
+        """Return whether a URL is in the scope of a sweep, which means that the sweep captured the URL if it existed.
 
         The scope consists of the hosts that the sweep visited, even if it captured only errors or redirects there,
         and the hosts that the user listed. docs/decisions/sweep-scope.md has the reasons.

@@ -204,4 +204,6 @@ class SketchOperator:
 
 
 def _list_id(links: LinkPayload | None) -> bytes:
-    return link_list.list_id(list(map(link_chunk.compute_chunk_id, links.chunks))) if links is not None else b""
+    return (
+        link_list.compute_list_id(list(map(link_chunk.compute_chunk_id, links.chunks))) if links is not None else b""
+    )

@@ -131,7 +131,7 @@ def page(url: str, sweep: int, time: int, text: Text, *, title: str, links: Link
         capture(url, sweep, time, 200),
         document=document_id,
         raw_fingerprint=raw_fingerprint,
-        links=link_list.list_id(list(map(link_chunk.compute_chunk_id, links.chunks))) if links else b"",
+        links=link_list.compute_list_id(list(map(link_chunk.compute_chunk_id, links.chunks))) if links else b"",
     )
     words = word_entries(key, url, SKETCHER.words_and_counts(text.text)[0][:2], SKETCHER)
     return SketchedPage(capture=page_capture, payload=payload, words=words, links=links)

@@ -108,7 +108,7 @@ def a_decision_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str
 def a_decision_without_the_end_of_its_key(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = first(store, Family.DECISIONS)
     changes.put(Family.DECISIONS, row[:-1], value)
-    return Family.DECISIONS, "not the row key"
+    return Family.DECISIONS, "invalid row key"
 
 
 @breaks
@@ -126,7 +126,7 @@ def a_header_of_results_is_lost(store: MemoryStore, changes: Changes) -> tuple[F
 @breaks
 def a_header_of_results_is_damaged(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     changes.put(Family.ANALYSES, analysis_row.encode_key(RESULTS, 0), analysis_row.encode([b"{}"]))
-    return Family.ANALYSES, "not the header of an analysis"
+    return Family.ANALYSES, "invalid header of an analysis"
 
 
 @breaks

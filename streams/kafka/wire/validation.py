@@ -81,7 +81,7 @@ def _links_problem(page: messages.SketchedPage) -> str:
         return ""
     if problem := next(filter(None, map(_chunk_problem, page.links.chunks)), ""):
         return problem
-    list_id = link_list.list_id(list(map(link_chunk.compute_chunk_id, page.links.chunks)))
+    list_id = link_list.compute_list_id(list(map(link_chunk.compute_chunk_id, page.links.chunks)))
     return "" if list_id == page.capture.links else "the capture refers to a different list of links"
 
 

@@ -41,7 +41,7 @@ def test_a_damaged_row_is_refused(lines: list[bytes]) -> None:
         analysis_row.decode(value[:-1] + bytes((value[-1] ^ 1,)))
     row_key = analysis_row.encode_key(AnalysisKey(1, "mirrors", "paths"), 1)
     for damaged_key in (b"", row_key[:9], row_key[:-1], row_key.replace(b"mirrors", b""), row_key + b"\0"):
-        with pytest.raises(StateCorrupt, match="not the row key of an analysis"):
+        with pytest.raises(StateCorrupt, match="invalid row key of an analysis"):
             analysis_row.decode_key(damaged_key)
     with pytest.raises(StateCorrupt, match="not UTF-8"):
         analysis_row.decode_key(row_key.replace(b"mirrors", b"\xff"))

@@ -42,7 +42,7 @@ def test_a_damaged_value_is_refused(capture: Capture) -> None:
 def test_a_damaged_key_is_refused(capture: Capture) -> None:
     row = capture_row.key_of(capture)
     for damaged in [*(row[:-cut] for cut in range(1, len(row))), row + b"\0"]:
-        with pytest.raises(ValueError, match="not the row key of a capture"):
+        with pytest.raises(ValueError, match="invalid row key of a capture"):
             capture_row.decode_key(damaged)
 
 

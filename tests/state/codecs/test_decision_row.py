@@ -37,7 +37,7 @@ def test_a_damaged_row_is_refused(decision: Decision) -> None:
     row_key, value = decision_row.encode_key(decision.key), decision_row.encode(decision)
     assert_refuses_damage(lambda damaged: decision_row.decode(row_key, damaged), value)
     for damaged_key in (row_key[:-1], row_key + b"\0", b"\0", b""):
-        with pytest.raises(ValueError, match="not the row key of a decision"):
+        with pytest.raises(ValueError, match="invalid row key of a decision"):
             decision_row.decode(damaged_key, value)
 
 

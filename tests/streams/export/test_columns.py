@@ -101,7 +101,7 @@ def test_links(chunks: list[tuple[list[Link], list[bytes]]], data: st.DataObject
 
 @given(keys, st.lists(st.binary(min_size=8, max_size=8), max_size=4))
 def test_lists_of_links(key: bytes, chunk_ids: list[bytes]) -> None:
-    id_ = link_list.list_id(chunk_ids)
+    id_ = link_list.compute_list_id(chunk_ids)
     block = block_of([(link_list.encode_key(key, id_), link_list.encode(chunk_ids))])
     pairs = np.zeros((3, 8), np.int64)
     assert link_columns.explode_lists(*block, pairs) == (-1, len(chunk_ids))

@@ -83,7 +83,7 @@ class MemoryView:
             for link in links
         ]
         chunks = [stored[at : at + 2] for at in range(0, len(stored), 2)]
-        list_id = link_list.list_id([_chunk_id(chunk) for chunk in chunks])
+        list_id = link_list.compute_list_id([_chunk_id(chunk) for chunk in chunks])
         self._links[key, list_id] = chunks
         capture = self._captures[key][-1]
         assert capture.sweep == len(self._sweeps)

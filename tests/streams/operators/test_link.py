@@ -23,7 +23,7 @@ CHUNKS = [link_chunk.encode([Link(target=b"org,a)/%d" % i), Link(target=b"org,b)
 
 
 def page(name: str, *chunks: bytes, dropped: int = 0) -> SketchedPage:
-    list_id = link_list.list_id([link_chunk.compute_chunk_id(chunk) for chunk in chunks])
+    list_id = link_list.compute_list_id([link_chunk.compute_chunk_id(chunk) for chunk in chunks])
     capture = Capture(
         key=b"org,a)/" + name.encode(), url=f"https://a.org/{name}", sweep=1, time=1, status=200, document=None,
         raw_fingerprint=b"", links=list_id,

@@ -13,7 +13,7 @@ from streams.operators.messages import SketchedPage
 from streams.sketch.links import LinkPayload
 
 CHUNK = link_chunk.encode([Link(target=b"org,example)/a", anchor="A")])
-LIST_ID = link_list.list_id([link_chunk.compute_chunk_id(CHUNK)])
+LIST_ID = link_list.compute_list_id([link_chunk.compute_chunk_id(CHUNK)])
 CAPTURE = Capture(
     key=b"org,example)/",
     url="https://example.org/",
