@@ -98,7 +98,7 @@ def _decode_section(record: bytes, offset: int, changes: Changes) -> int:
     is_delete, family_number = divmod(family_byte, _DELETE_FLAG)
     if family_number >= len(_FAMILIES):
         raise ValueError(
-            f"a changelog record has rows of the unknown family {family_number}: written by a newer version of lostfound"
+            f"a changelog record has rows of the unknown family {family_number}: from a newer version of lostfound"
         )
     family = _FAMILIES[family_number]
     column_lengths: list[list[int]] = []

@@ -82,7 +82,7 @@ class CopyDetector:
         return sum(doc is not None and self._is_copy(doc, captures) for doc, captures in pairs) / len(neighbours)
 
     def _has_page(self, tree: bytes, excluded_tree: bytes, sweep: int) -> bool:
-        """Return whether a sweep captured a page in `tree` but outside `excluded_tree`, which may be inside `tree`."""
+        """Return whether a sweep captured a page in `tree` but outside `excluded_tree`, a possible part of `tree`."""
         excluded = excluded_tree if len(excluded_tree) > len(tree) else b"\xff"
         keys = self._view.url_keys_under(tree, _CAPTURES_PER_SCAN_MAX)
         tree_keys = [key for key in keys if not key.startswith(excluded)][:_URLS_PER_SCAN_MAX]
