@@ -53,7 +53,7 @@ class DeferredClusters:
 
 
 def delete_edges_of_missing(reader: RowReader, documents: Iterable[bytes]) -> Iterator[Changes]:
-    """Yield changes that delete the edges of deleted documents in the clusters of `documents`."""
+    """Yield changes that delete the edges of missing documents (see `missing_documents`) in these clusters."""
     view = View(reader)
     for root in sorted(set(view.roots(sorted(documents)))):
         members = view.members(root)

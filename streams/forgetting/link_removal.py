@@ -1,7 +1,8 @@
 """Delete the links of removed captures: lists to which no capture refers any more, and chunks that no page contains.
 
-All rows of a page's links belong to the owner of its URL. On Kafka, the owner therefore runs this itself when it
-applies a retraction: it sees the captures and chunks that were added since the retraction was computed.
+All rows of a page's links belong to the owner of the page's URL. On Kafka, the owner therefore deletes them itself
+when it applies a retraction, because it sees the captures and chunks that were added since the retraction was
+computed.
 """
 
 from __future__ import annotations

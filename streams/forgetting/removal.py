@@ -112,7 +112,7 @@ def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> It
         scan = reader.scan(Family.CAPTURES, capture_row.history_prefix(key))
         captures = (capture_row.decode(*row) for row in scan)
         yield from _remove_while_pages_arrive(reader, captures, _entry_finder(reader, key))
-        yield _with_decision(reader, key, Removal(Changes()))
+        yield _with_decision_deletion(reader, key, Removal(Changes()))
 
 
 def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
@@ -138,11 +138,11 @@ def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
         removal = _remove(reader, captures, entry_finder)
         if is_last and is_marked:
             meta.delete_url_to_forget(removal.changes)
-        yield _with_decision(reader, key, removal) if is_last else removal
+        yield _with_decision_deletion(reader, key, removal) if is_last else removal
 
 
-def _with_decision(reader: RowReader, key: bytes, removal: Removal) -> Removal:
-    """Add the deletion of a URL's row in `decisions`, if there is one. A decision that was removed is not counted."""
+def _with_decision_deletion(reader: RowReader, key: bytes, removal: Removal) -> Removal:
+    """Add the deletion of a URL's row in `decisions`, if there is one. Count it unless its kind is REMOVED."""
     row_key = decision_row.encode_key(key)
     if (value := reader.get(Family.DECISIONS, row_key)) is None:
         return removal

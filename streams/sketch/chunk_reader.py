@@ -19,17 +19,17 @@ from state.model import TARGET_HASH_BYTES
 from streams.sketch.kernel import jit
 from streams.sketch.murmur3 import first_64_bits
 
-_ANCHOR, _UNKNOWN = np.uint8(64), np.uint8(128)
-_KIND, _KIND_MAX = np.uint8(7), np.uint8(4)
+_ANCHOR_FLAG, _UNKNOWN_FLAG = np.uint8(64), np.uint8(128)
+_KIND_MASK, _KIND_MAX = np.uint8(7), np.uint8(4)
 _VARINT_BYTES_MAX = 4
 _LINK_BYTES_MIN = 3
 _PREFIX_BYTES, _KEY_BYTES = link_chunk.CHUNK_PREFIX_BYTES, TARGET_HASH_BYTES + link_chunk.CHUNK_PREFIX_BYTES
 
 
 def target_keys(chunks: Mapping[bytes, bytes]) -> list[bytes]:
-    """Return the keys of all entries of chunks, given by id, in `link_targets`. A key may occur more than once.
+    """Return the keys in `link_targets` of all links in these chunks (by chunk id). A key may occur more than once.
 
-    `link_chunk.target_keys` returns the same keys. Raise StateCorrupt if a chunk is invalid.
+    `link_chunk.target_keys` returns the same keys for one chunk. Raise StateCorrupt if a chunk is invalid.
     """
     data = np.frombuffer(b"".join(chunks.values()), dtype=np.uint8)
     ends = np.cumsum([0, *map(len, chunks.values())])
@@ -98,9 +98,15 @@ def read_link(values, position, end, target_length):
     start = position
     anchor, anchor_length = np.int64(0), np.int64(0)
     position += length
-    if start < 0 or flags & _UNKNOWN or flags & _KIND > _KIND_MAX or shared > target_length or position > end:
+    if (
+        start < 0
+        or flags & _UNKNOWN_FLAG
+        or flags & _KIND_MASK > _KIND_MAX
+        or shared > target_length
+        or position > end
+    ):
         return flags, shared, start, length, anchor, anchor_length, np.int64(-1)
-    if flags & _ANCHOR:
+    if flags & _ANCHOR_FLAG:
         anchor_length, anchor = _read_varint(values, position, end)
         position = anchor + anchor_length
         if anchor < 0 or position > end:

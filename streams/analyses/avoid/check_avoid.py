@@ -53,14 +53,14 @@ def check_avoid(engine: SqlEngine, entries: Iterable[Entry], *, copied_share_min
     )
     counts = engine.rows(
         """
-        SELECT s.entry, count(*), count(k.cluster)
-        FROM skipped_pages AS s
+        SELECT skipped_pages.entry, count(*), count(crawled.cluster)
+        FROM skipped_pages
         LEFT JOIN (
-            SELECT DISTINCT coalesce(p.cluster, p.document) AS cluster
-            FROM pages AS p LEFT JOIN skipped_pages AS s ON s.page = p.page
-            WHERE p.document IS NOT NULL AND s.page IS NULL
-        ) AS k ON k.cluster = s.cluster
-        GROUP BY s.entry
+            SELECT DISTINCT coalesce(pages.cluster, pages.document) AS cluster
+            FROM pages LEFT JOIN skipped_pages AS skipped ON skipped.page = pages.page
+            WHERE pages.document IS NOT NULL AND skipped.page IS NULL
+        ) AS crawled ON crawled.cluster = skipped_pages.cluster
+        GROUP BY skipped_pages.entry
         """
     )
     engine.drop("avoid_entries", "skipped_pages")

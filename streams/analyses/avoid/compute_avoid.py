@@ -58,7 +58,7 @@ class _Directory:
 
 
 class _Decision(NamedTuple):
-    """Whether the pages of a directory are kept on the crawl list. Its prefix is given as a URL key."""
+    """The decision whether the pages of a directory stay on the crawl list. `key` is the directory's URL key."""
 
     key: str
     keep: bool

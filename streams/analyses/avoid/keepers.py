@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from streams.analyses.sql_engine import SqlEngine
 
-COVERED_SHARE_MIN = 0.6  # of a copy's clusters, which the collection that replaces it must contain
+COVERED_SHARE_MIN = 0.6  # share of a copy's clusters that the collection that replaces the copy must contain
 KEPT_PER_CLASS_MAX = 8  # collections; copies that they do not cover are crawled completely
 
 
@@ -27,10 +27,11 @@ class Root(NamedTuple):
 def read_roots(engine: SqlEngine) -> dict[int, Root]:
     """Return the roots of all collections, by collection."""
     query = """
-        SELECT r.collection, c.class, r.root, r.https, f.collection IS NOT NULL, c.clusters
-        FROM collection_roots AS r
-        JOIN collections AS c ON c.collection = r.collection
-        LEFT JOIN representatives AS f ON f.collection = r.collection
+        SELECT roots.collection, collections.class, roots.root, roots.https,
+               representatives.collection IS NOT NULL, collections.clusters
+        FROM collection_roots AS roots
+        JOIN collections ON collections.collection = roots.collection
+        LEFT JOIN representatives ON representatives.collection = roots.collection
     """
     return {root.collection: root for root in (Root(*row) for row in engine.rows(query))}
 
@@ -38,10 +39,10 @@ def read_roots(engine: SqlEngine) -> dict[int, Root]:
 def choose_keepers(engine: SqlEngine, roots: dict[int, Root]) -> dict[int, int]:
     """Return, for each collection that can be skipped, the collection that is kept instead.
 
-    The representative of a class is kept. While these collections cover too small a part of other collections, the
-    largest of the other collections is kept too.
+    The representative of a class is kept. While the keepers leave other collections of the class uncovered,
+    the largest uncovered collection is kept too.
     """
-    engine.create("skippable_clusters", "SELECT DISTINCT collection, cluster FROM collection_members")
+    engine.create("distinct_members", "SELECT DISTINCT collection, cluster FROM collection_members")
     keepers = {root.collection for root in roots.values() if root.representative}
     added, best_keepers = keepers, dict[int, tuple[float, int]]()
     for _ in range(KEPT_PER_CLASS_MAX):
@@ -53,7 +54,7 @@ def choose_keepers(engine: SqlEngine, roots: dict[int, Root]) -> dict[int, int]:
         if not added:
             break
         keepers = keepers | added
-    engine.drop("skippable_clusters")
+    engine.drop("distinct_members")
     return {
         collection: keeper
         for collection, (coverage, keeper) in best_keepers.items()
@@ -67,13 +68,13 @@ def _shared_clusters(engine: SqlEngine, keepers: set[int], roots: dict[int, Root
     engine.insert("keepers", pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}))
     rows: list[tuple[int, int, int]] = engine.rows(
         """
-        SELECT c.collection, k.keeper, count(*)
-        FROM keepers AS k
-        JOIN collections AS c ON c.class = k.class AND c.collection <> k.keeper
-        JOIN skippable_clusters AS a ON a.collection = c.collection
-        JOIN skippable_clusters AS b ON b.collection = k.keeper AND b.cluster = a.cluster
-        GROUP BY c.collection, k.keeper
-        ORDER BY c.collection, k.keeper
+        SELECT copies.collection, keepers.keeper, count(*)
+        FROM keepers
+        JOIN collections AS copies ON copies.class = keepers.class AND copies.collection <> keepers.keeper
+        JOIN distinct_members AS copied ON copied.collection = copies.collection
+        JOIN distinct_members AS kept ON kept.collection = keepers.keeper AND kept.cluster = copied.cluster
+        GROUP BY copies.collection, keepers.keeper
+        ORDER BY copies.collection, keepers.keeper
         """
     )
     engine.drop("keepers")

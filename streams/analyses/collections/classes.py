@@ -6,7 +6,7 @@ from streams.analyses.components import create_components
 from streams.analyses.sql_engine import SqlEngine
 
 SHARED_CLUSTERS_MIN = 0.4  # share of the smaller collection's clusters that two similar collections have in common
-NEIGHBOURS_MAX = 20  # following collections of a cluster with which a collection is compared
+NEIGHBOURS_MAX = 20  # a collection is compared with this many of the next collections that contain a common cluster
 
 
 def create_collections(engine: SqlEngine, clusters_min: int) -> None:
@@ -28,8 +28,8 @@ def create_collections(engine: SqlEngine, clusters_min: int) -> None:
     engine.create(
         "collections",
         """
-        SELECT c.collection, k.component AS class, c.pages, c.clusters
-        FROM large_collections AS c JOIN classes AS k ON k.node = c.collection
+        SELECT large.collection, classes.component AS class, large.pages, large.clusters
+        FROM large_collections AS large JOIN classes ON classes.node = large.collection
         """,
     )
     _create_collection_members(engine)

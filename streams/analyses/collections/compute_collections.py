@@ -79,17 +79,18 @@ def _read_rows(engine: SqlEngine, urls_max: int) -> list[_Row]:
     for collection, key, https in engine.rows(query):
         urls[collection].append(url_of(key.encode(), https=https))
     query = """
-        SELECT c.collection, c.class, c.pages, c.clusters, l.hosts, r.root, r.https
-        FROM collections AS c
-        JOIN collection_roots AS r ON r.collection = c.collection
+        SELECT collections.collection, collections.class, collections.pages, collections.clusters, linking.hosts,
+               roots.root, roots.https
+        FROM collections
+        JOIN collection_roots AS roots ON roots.collection = collections.collection
         LEFT JOIN (
-            SELECT m.collection, count(DISTINCT s.host) AS hosts
-            FROM links AS l
-            JOIN collection_members AS m ON m.page = l.target
-            JOIN pages AS s ON s.page = l.source AND s.link_list = l.link_list
-            WHERE s.host <> l.target_host
-            GROUP BY m.collection
-        ) AS l ON l.collection = c.collection
+            SELECT members.collection, count(DISTINCT sources.host) AS hosts
+            FROM links
+            JOIN collection_members AS members ON members.page = links.target
+            JOIN pages AS sources ON sources.page = links.source AND sources.link_list = links.link_list
+            WHERE sources.host <> links.target_host
+            GROUP BY members.collection
+        ) AS linking ON linking.collection = collections.collection
     """
     rows = [
         _Row(collection, class_id, pages, clusters, hosts or 0, root.encode(), https, tuple(urls[collection]))
@@ -164,11 +165,12 @@ def _class_sizes(engine: SqlEngine, rows: Iterable[_Row], rule: Rule) -> tuple[C
 
 def _count_links(engine: SqlEngine) -> Links:
     query = """
-        SELECT count(*), count(t.page)
-        FROM links AS l
-        JOIN pages AS s ON s.page = l.source AND s.link_list = l.link_list AND s.host = l.target_host
-        LEFT JOIN pages AS t ON t.page = l.target
-        WHERE l.target <> l.source
+        SELECT count(*), count(targets.page)
+        FROM links
+        JOIN pages AS sources ON sources.page = links.source AND sources.link_list = links.link_list
+                             AND sources.host = links.target_host
+        LEFT JOIN pages AS targets ON targets.page = links.target
+        WHERE links.target <> links.source
     """
     ((total, resolved),) = engine.rows(query)
     return Links(total=total, resolved=resolved)

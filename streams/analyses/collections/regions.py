@@ -13,11 +13,11 @@ from __future__ import annotations
 from streams.analyses.components import create_components
 from streams.analyses.sql_engine import SqlEngine
 
-LINKED_SHARE_MIN = 0.5  # of the smaller cluster's pages, which links must connect so that two clusters are merged
+LINKED_SHARE_MIN = 0.5  # two clusters are merged if links connect at least this share of the smaller one's pages
 LINKED_PAGES_MIN = 2
 # A document on so many pages of a host is an error page or a placeholder.
 FILLER_SHARE_MIN, FILLER_PAGES_MIN = 0.1, 4
-INSIDE_SHARE_MIN = 0.5  # of a collection's straight links, which must lead to its own pages
+INSIDE_SHARE_MIN = 0.5  # share of a collection's straight links that must lead to its own pages
 
 
 def create_regions(engine: SqlEngine, clusters_min: int) -> None:

@@ -27,7 +27,7 @@ class Exporter(Protocol):
     """Reads and exports a collection, usually through a worker."""
 
     def store(self) -> RowReader:
-        """Return the rows of the collection."""
+        """Return a reader of the collection's rows."""
 
     def export(self, request: ExportRequest) -> list[Part]:
         """Have the workers perform a step of an export, and return the parts that they wrote."""

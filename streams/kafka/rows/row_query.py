@@ -199,12 +199,12 @@ def check_generations(sources: Sequence[Source]) -> None:
     """
     by_generation = {source.generation: source for source in sources}
     if len(by_generation) > 1:
-        described = "; ".join(
+        descriptions = "; ".join(
             f"generation {generation}: {source.url} with partitions {', '.join(map(str, source.partitions))}"
             for generation, source in sorted(by_generation.items())
         )
         raise StateError(
-            f"the partitions are being reassigned, and the parts of the answer do not match: {described}",
+            f"the partitions are being reassigned, and the parts of the answer do not match: {descriptions}",
             "retry once all workers are ready; if the error remains, restart the worker with the older generation",
         )
 

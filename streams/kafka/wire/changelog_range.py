@@ -17,7 +17,7 @@ _TIMEOUT_SECONDS = 60.0
 
 
 class ChangelogRange:
-    """The offset ranges of the changelogs of all partitions. Each call opens a connection, because calls are rare."""
+    """Reads and trims the offset ranges of changelogs. Each call opens a connection, because calls are rare."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings) -> None:
         self._broker, self._topic = broker, topics.full_name(settings, Topic.CHANGELOG)

@@ -56,6 +56,6 @@ class ChangelogReader:
 
 
 def epoch_of(headers: Headers | None) -> int:
-    """Return the epoch of a record's writer; 0 if the record has no sender."""
+    """Return the epoch of a record's writer, or 0 if the record has no sender."""
     sender = decode_sender(headers or ())
     return sender.epoch if sender is not None else 0

@@ -64,7 +64,7 @@ _decode_pack = msgspec.msgpack.Decoder(list[PageMessage]).decode
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 DecodedPage = tuple[Page | Rejected, str]
-"""A page or its rejection, and the name of the page's sweep, which is empty if the message does not contain it."""
+"""A page or its rejection, and the name of the page's sweep, or "" if the message names no sweep."""
 
 
 def to_message(page: Page, crawl: str) -> PageMessage:

@@ -6,7 +6,7 @@ clusters         document   join, retractions               a document joins a c
 moves            URL        the owner of partition 0        a sweep is committed
 analyses         see below  the owner of partition 0        a sweep is committed
 
-The key of an analysis' result consists of the analysis, the number of the result and the sweep.
+The key of an analysis result consists of the analysis, the number of the result and the sweep.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ClusterChange(msgspec.Struct, frozen=True):
 
     change: Literal["joined", "left", "forgotten"]
     document: str
-    # A smaller document id in the joined cluster.
+    # A document with a smaller id in the cluster that the document joins.
     parent: str | None = msgspec.field(default=None, name="into")
     # The number of documents that change clusters together; None if unknown.
     moved_documents: int | None = msgspec.field(default=None, name="documents")

@@ -58,7 +58,7 @@ from streams.timestamps import MILLIS_MAX
 
 log = structlog.get_logger(__name__)
 CATCH_UP_POLL_SECONDS = 0.05
-_Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+_NonNegative = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,16 +69,16 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ]
     name: str = ""
     time: Annotated[int, Meta(ge=0, le=MILLIS_MAX)]  # ms since the epoch, UTC
-    end_offsets: list[_Offset] = []  # one per partition of `pages`
-    captures: _Offset = 0
+    end_offsets: list[_NonNegative] = []  # one per partition of `pages`
+    captures: _NonNegative = 0
     number: Annotated[int, Meta(ge=0, lt=1 << 32)] = 0  # 0: the sweep that has this name at this position of the log
     scheme: Annotated[str, Meta(max_length=100)] = ""  # only in "format", like `version`
-    version: _Offset = 0
+    version: _NonNegative = 0
     # The fields of "expired". `topic` is the full name.
     topic: Annotated[str, Meta(max_length=249)] = ""
     partition: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
-    start_offset: _Offset = 0
-    end_offset: _Offset = 0
+    start_offset: _NonNegative = 0
+    end_offset: _NonNegative = 0
 
 
 STEPS = {
@@ -111,7 +111,7 @@ class SweepTable:
         self._phases: dict[int, Phase] = {}
         self.scheme_id = ""  # of the collection; empty until the first worker has started
         self.message_version = 0  # the newest version of messages between workers and from `publish`
-        # The end offset of the last expired range counted, by (topic, partition).
+        # The end offset of the last expired range that was counted, by (topic, partition).
         self._expired_ends: dict[tuple[str, int], int] = {}
         self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 

@@ -68,10 +68,10 @@ def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
 async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> PartitionCounts:
     """Create missing topics, except a crawler's topic (`kafka.pages_topic`), and return the partition counts.
 
-    Raise InputError if a crawler's topic is missing or, with `create` False, any other topic. Also raise it if
-    partition counts, except that of `pages`, differ from one another or from `partitions`, or if a topic of
-    SINGLE_PARTITION_TOPICS has several partitions. A collection's partition count is fixed, because it determines the
-    owner of every row.
+    Raise InputError if a crawler's topic is missing, or if any other topic is missing and `create` is False. Also
+    raise InputError if partition counts, except that of `pages`, differ from one another or from `partitions`, or if
+    a topic of SINGLE_PARTITION_TOPICS has several partitions. A collection's partition count is fixed, because it
+    determines the owner of every row.
     """
     used_topics = [topic for topic in Topic if topic not in RESULT_TOPICS or topic.value in settings.results]
     required = {full_name(settings, topic): topic for topic in used_topics}

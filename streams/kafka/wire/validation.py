@@ -20,7 +20,7 @@ from streams.operators.join import MemberTransfer, Union
 from streams.timestamps import MILLIS_MAX
 from streams.urls import url_key
 
-_SAMPLE_BYTES, _WORD_BYTES = 4, 8  # of one item in a list of samples or of words
+_SAMPLE_BYTES, _WORD_BYTES = 4, 8  # size of each sample in a list of samples, and of each word in a list of words
 
 
 def find_problem(value: Any, scheme: Scheme) -> str:

@@ -138,7 +138,7 @@ class Consumer(aiokafka.Consumer):
         self._positions = {}
 
     def _filter_committable_offsets(self, tps: Iterable[TP]) -> dict[TP, int]:
-        """Return the offsets to commit: those of acknowledged messages, and positions that are past all messages."""
+        """Return the offsets to commit: those of acknowledged messages, and positions after acknowledged messages."""
         offsets: dict[TP, int] = super()._filter_committable_offsets(tps)
         first_unacked: dict[TP, int] = {}
         for message in self._delivered_messages:
@@ -228,7 +228,7 @@ class Consumer(aiokafka.Consumer):
 
     async def _skip_expired(self, positions: Mapping[TP, int]) -> None:
         """Report messages that were deleted before they were read, and seek to the first remaining messages."""
-        earliest_offsets = await self.earliest_offsets(*positions)  # ends the process if they are of a changelog
+        earliest_offsets = await self.earliest_offsets(*positions)  # ends the process if changelog records are lost
         for tp, earliest_offset in earliest_offsets.items():
             if positions[tp] < earliest_offset:
                 await self._expire(tp, positions[tp], earliest_offset)

@@ -15,7 +15,7 @@ from state.store import MemoryBudget, Store
 
 
 class OpenPartitions:
-    """Open partitions, each with a lock. This worker owns the `active_numbers`; all others are standby copies."""
+    """Open partitions, each with a lock. This worker owns those in `active_numbers`; others are standby copies."""
 
     def __init__(self, folder: Path, scheme: Scheme, limits: StoreLimits, partition_count: int) -> None:
         self.folder, self.scheme, self.partition_count = folder, scheme, partition_count

@@ -126,7 +126,10 @@ class Runner:
     def _drop_late_messages(
         self, partition: Partition, topic: Topic, batch: Iterable[Message]
     ) -> tuple[list[Message], dict[int, int], list[DeadLetter]]:
-        """Drop messages from former owners. Return the rest, new epochs by sending partition, and dead letters."""
+        """Drop messages from former owners.
+
+        Return the other messages, the new epochs by sending partition, and dead letters for invalid senders.
+        """
         current: list[Message] = []
         epochs: dict[int, int] = {}
         dead_letters: list[DeadLetter] = []

@@ -155,8 +155,8 @@ def _request_verification(
     """Send the sketches of new documents to the owners of the documents' candidates."""
     documents = sorted({pair.document for pair in pairs})
     rows = {**lookups.read_rows(store, Family.DOCUMENTS, documents), **outcome.changes.puts_of(Family.DOCUMENTS)}
-    find_page = locations.earliest if locations is not None else None
-    requests, dropped = gather.gather(pairs, rows, context.candidates_max, find_page)
+    find_location = locations.earliest if locations is not None else None
+    requests, dropped = gather.gather(pairs, rows, context.candidates_max, find_location)
     outcome.queue(requests)
     outcome.counts["candidates_dropped"] += dropped
 
