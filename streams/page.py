@@ -70,11 +70,11 @@ def with_default_time(page: Page, time: int) -> Page:
 REJECTION_REASONS: dict[str, str] = {
     "bad_base64": "`body_base64` is not base64, or `body` is damaged base64; the URL is stored without text",
     "bad_csv": "a row of a CSV is malformed, or has more fields than the header",
-    "bad_encoding": "the body cannot be decoded as its Content-Encoding says; the URL is stored without text",
+    "bad_encoding": "the body cannot be decoded with its Content-Encoding; the URL is stored without text",
     "bad_field": "a field has the wrong type or a value out of range",
     "bad_header": "the header of a record is too long, or does not contain a valid length",
     "bad_json": "a line, or the metadata of a page, is not a JSON object",
-    "bad_length": "a record does not end where its length says; reading resumes at the next record",
+    "bad_length": "the length of a record is wrong; reading resumes at the next record",
     "bad_pointer": "a pointer does not lead to a WARC record of the line's URL in a file under `warc_folder`",
     "bad_time": "the fetch time is invalid; a missing time is replaced by the time at which the sweep was opened "
     "(on Kafka: the message's time)",
@@ -88,10 +88,10 @@ REJECTION_REASONS: dict[str, str] = {
     "no_content": "a line with status 200 has no `body`, `html`, `text` or redirect",
     "no_text": "the page has no words; the URL is stored without text",
     "no_url": "a record or line has no URL",
-    "not_text": "the media type is that of HTML or text, but the body is binary; the URL is stored without text",
+    "not_text": "the media type is HTML or text, but the body is binary; the URL is stored without text",
     "parse_failed": "the HTML parser failed; the URL is stored without text",
     "revisit_unresolved": "the capture that a `revisit` repeats is not in the state; the URL is stored without text",
-    "segmented": "the record is one of several WARC records that contain parts of one page",
+    "segmented": "the page is divided into several WARC records, which is not supported",
     "too_big": "a page exceeds `page_bytes_max` (the URL is stored without text), a line exceeds `line_bytes_max`, "
     "or more than `skip_bytes_max` decompressed bytes contain no record",
     "truncated": "the input ends within a record; the record is read again after the file has grown",

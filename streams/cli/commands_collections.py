@@ -187,7 +187,7 @@ def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:
 @json_option
 @server_options
 def group(context: Context, source: str, as_json: bool) -> Exit:
-    """Collapse a list of URLs by cluster and by replicated collection.
+    """Collapse a list of URLs by cluster and by collection.
 
     Use it to show each page and each manual only once in search results. The URLs are read from FILE or stdin, one
     per line. The first URL of a cluster or of a class of collections is listed, with the other URLs below it.

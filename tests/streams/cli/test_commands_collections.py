@@ -53,7 +53,7 @@ def test_collections(lostfound: Lostfound, rule: str) -> None:
     assert (result.rows[0]["root"] == A) == (rule != "paper")  # the paper's rule ignores pages that B lacks
     assert result.rows[0]["pages"] >= PAGES - 5
     assert len(result.rows[0]["urls"]) == 20
-    assert "714 of 717 links (100%)" in result.err
+    assert "714 of 717 links within hosts (100%)" in result.err
     again = lostfound("collections", "--rule", rule, "--json")
     assert (again.rows, again.err.splitlines()[-1]) == (result.rows, result.err.splitlines()[-1])
     assert B in lostfound("collections", "--rule", rule).out

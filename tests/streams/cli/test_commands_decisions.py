@@ -85,7 +85,7 @@ def test_a_url_that_is_alive_mentions_its_decision(lostfound: Lostfound, sample_
     lostfound("moved", ALIVE, NEW)
     assert find(lostfound, ALIVE) == ("alive", None)
     result = lostfound("find", ALIVE)
-    assert f"that it moved to {NEW}" in result.out
+    assert f"that the page moved to {NEW}" in result.out
 
 
 def test_redirect_maps_use_decisions(lostfound: Lostfound, sample_state: Path) -> None:
