@@ -52,7 +52,7 @@ def test_a_url_without_links_has_exit_code_1(lostfound: Lostfound, sample_state:
     for direction in ("--in", "--out"):
         result = lostfound("links", f"{SITE}/nix", direction)
         assert (result.code, result.out) == (1, "")
-        assert f"no link {'to' if direction == '--in' else 'from'} {SITE}/nix is stored" in result.err
+        assert f"no links {'to' if direction == '--in' else 'from'} {SITE}/nix are stored" in result.err
         assert lostfound("links", f"{SITE}/nix", direction, "--json").out == ""
     assert lostfound("links", "ftp://x").code == 2
 
