@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -91,7 +92,7 @@ class Collection:
         self.folder.mkdir()
         self.config = self.folder / "lostfound.toml"
         self.config.write_text(
-            "[kafka]\n" + "".join(f"{name} = {value}\n" for name, value in (kafka_settings or {}).items())
+            "[kafka]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in (kafka_settings or {}).items())
         )
         self.processes: list[subprocess.Popen[bytes]] = []
         self.url = ""  # URL of the last worker that became ready
