@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from state.row_blocks import RowBlock
 
 # Masks of the flags of a link.
-_KIND, _NOFOLLOW, _NAVIGATION = np.uint8(7), np.uint8(16), np.uint8(32)
+_KIND, _NOFOLLOW, _NAVIGATION = np.uint8(7), np.uint8(link_chunk.NOFOLLOW), np.uint8(link_chunk.NAVIGATION)
 _VERSION = np.uint8(link_chunk.VERSION)
 
 

@@ -19,7 +19,7 @@ from state.model import TARGET_HASH_BYTES
 from streams.sketch.kernel import jit
 from streams.sketch.murmur3 import first_64_bits
 
-_ANCHOR_FLAG, _UNKNOWN_FLAG = np.uint8(64), np.uint8(128)
+_ANCHOR_FLAG, _UNKNOWN_FLAG = np.uint8(link_chunk.HAS_ANCHOR), np.uint8(128)
 _KIND_MASK, _KIND_MAX = np.uint8(7), np.uint8(4)
 _VARINT_BYTES_MAX = 4
 _LINK_BYTES_MIN = 3
