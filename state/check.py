@@ -103,8 +103,8 @@ class _CheckedState:
         self.capture_counts: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # by sweep, then by host
         keys = (key for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
         self._id_heads = np.fromiter((int.from_bytes(key[:8], "big") for key in keys), np.uint64)
-        # A bucket that refused a document and later lost other documents is no longer full. A partition does not
-        # count deleted documents, so it is assumed to have deleted some.
+        # A full bucket refuses documents, but later deletions may make room in it. A partition does not count deleted
+        # documents, so it is assumed to have deleted some.
         may_have_deleted = self.is_partition or meta.counters(store).get("documents_forgotten", 0) > 0
         self.full_buckets_may_have_shrunk = may_have_deleted and meta.smallest_full_bucket_size(store) is not None
 

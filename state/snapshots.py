@@ -79,9 +79,8 @@ def write(folder: Path, checkpoint: Path, snapshot: SnapshotDescription) -> Path
     A crash leaves a partial snapshot, which the next call removes. Raise OSError if the folder cannot be written.
     """
     for path in folder.glob(f"{_PARTIAL}*"):
-        if path.name <= _partial_name(
-            snapshot.epoch
-        ):  # the next owner, with a higher epoch, may be writing the others
+        # The next owner, which has a higher epoch, may be writing the other partial snapshots.
+        if path.name <= _partial_name(snapshot.epoch):
             shutil.rmtree(path)
     target = path_of(folder, snapshot.offset)
     if (target / DESCRIPTION_FILE).exists():

@@ -61,8 +61,8 @@ def newer_predecessor(store: RowReader, sweep: Sweep) -> Sweep | None:
 
     The order is wrong if the predecessor's newest capture is later than the sweep's. The predecessor is the most
     recently opened earlier sweep that has a host in common with this one. Sweeps without a common host do not affect
-    each other. Sweeps whose newest capture is unknown are ignored. At most 16 sweeps, and 10,000 hosts of each, are
-    compared.
+    each other. Sweeps whose newest capture is unknown are ignored. At most _SWEEPS_COMPARED_MAX sweeps, and
+    _HOSTS_COMPARED_MAX hosts of each, are compared.
     """
     earlier_sweeps = [
         s

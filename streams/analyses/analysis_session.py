@@ -73,7 +73,7 @@ class Session:
         return {sweep.number: sweep.name for sweep in sweeps if sweep.number <= self.sweep.number}
 
     def results(self, analysis: Analysis[R]) -> list[R]:
-        """Return the stored results of an analysis, or compute them if there are none for the current data."""
+        """Return the results of an analysis. Compute them unless results for the current data are stored."""
         key = AnalysisKey(self.sweep.number, analysis.name, analysis.method)
         stored = self._source.load(key, analysis.result_type)
         if stored is not None:

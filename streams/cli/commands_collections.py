@@ -86,7 +86,7 @@ def _print_links(session: Session) -> None:
     is_flag=False,
     flag_value="",
     metavar="[SWEEP]",
-    help="List the entries of SWEEP's list that are no longer valid in the newest sweep. SWEEP is the previous sweep "
+    help="List the entries of SWEEP's list that the newest sweep shows to be outdated. SWEEP is the previous sweep "
     "by default.",
 )
 @analysis_options
@@ -173,7 +173,7 @@ def _print_checked(checked: Sequence[CheckedEntry], *, as_json: bool) -> Exit:
     failed = [entry for entry in checked if entry.holds is False]
     unknown = sum(entry.holds is None for entry in checked)
     click.echo(
-        f"{len(failed):,} of {len(checked):,} entries are no longer valid; {unknown:,} match no crawled page",
+        f"{len(failed):,} of {len(checked):,} entries are outdated; {unknown:,} match no crawled page",
         err=True,
     )
     if not failed:

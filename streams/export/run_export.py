@@ -38,7 +38,7 @@ def export_state(
     on_rows: Callable[[int], None] = lambda _: None,
     on_wait: Callable[[], None] = lambda: None,
 ) -> list[ExportedTable]:
-    """Export the sweeps with these names to a data set, or all sweeps if there are no names. Return its tables.
+    """Export the named sweeps to a data set, and return its tables. If `sweep_names` is empty, export all sweeps.
 
     Sweeps that the data set already contains are brought up to date, or removed if they were cancelled.
     `state_version` changes with every write; if it has not changed since the last export, the rows are not read.
@@ -80,9 +80,9 @@ def previous_manifest(manifest: Manifest | None, scheme: str) -> Manifest:
 def select_sweeps(
     sweeps: Sequence[Sweep], names: Collection[str], old: Manifest | None = None
 ) -> list[ExportedSweep]:
-    """Return the sweeps of the new data set: the named sweeps, or all if there are no names, and the old sweeps.
+    """Return the sweeps of the new data set: the named sweeps, and the sweeps of the old data set.
 
-    Raise InputError if a sweep does not exist.
+    If `names` is empty, return all sweeps. Raise InputError if a sweep does not exist.
     """
     if unknown := sorted(set(names) - {sweep.name for sweep in sweeps}):
         raise InputError(f"sweep {unknown[0]!r} does not exist", "list all sweeps with `lostfound sweep list`")

@@ -46,7 +46,7 @@ def _find_copies(
 ) -> list[RankedCandidate]:
     """Return the copies of the leader.
 
-    Copies with the leader's page name or document are preferred. If there are none, return copies with other names.
+    Return the copies that have the leader's page name or document. If no copy has, return copies with other names.
     """
     key, document = leader.history.key, leader.history.pages[-1].document
     edition = _edition(key)

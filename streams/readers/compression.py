@@ -312,7 +312,7 @@ class ZstdDecoder(FrameDecoder):
         return end, is_last
 
     def _start_frame(self) -> bool:
-        """Skip to the next frame with data, and parse its header. Return False if there is none, or after a fault."""
+        """Skip to the next frame with data, and parse its header. Return False at the end or after a fault."""
         raw = self._raw
         while raw.ensure(8) and _SKIPPABLE_MAGIC.match(raw.data):
             raw.skip(8 + int.from_bytes(raw.data[4:8], "little"))

@@ -118,7 +118,7 @@ def _parse_key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) ->
 def _parse_time(fields: _Fields, response: http_payload.Response | None) -> int | None:
     """Return the first valid time among WARC-Date, the record's Date and the response's Date.
 
-    If there is no valid time, return 0 if WARC-Date is missing, and None if WARC-Date is malformed.
+    Without a valid time, return 0 if WARC-Date is missing, or None if WARC-Date is malformed.
     """
     warc_date = _field_string(fields, b"warc-date")
     time = timestamps.parse_date(warc_date)

@@ -70,8 +70,8 @@ def extract(
     """Return the text of a page that has a body or a text, in time and memory bounded by the page's size.
 
     `kind` is the result of `content_kind.detect`. `keep_html` keeps the page for the extraction of links. Raise
-    SettingsError if the extractor is unknown. Otherwise raise
-    only TextError, with the reason `too_big`, `not_text`, `no_text` or `parse_failed`.
+    SettingsError if the extractor is unknown. Otherwise raise only TextError, with the reason `too_big`, `not_text`,
+    `no_text` or `parse_failed`.
     """
     if page.text is not None:
         return _extract_text(page.text, page.title, page_bytes_max)

@@ -82,7 +82,7 @@ class Counts(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether there is no evidence that one host lacks some of the other's paths."""
+        """Return whether each host seems to have all paths of the other host."""
         return self.absent_folder is None and self.failed <= DEVIATING_SHARE_MAX * self.tests
 
     @property
